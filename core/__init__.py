@@ -1,0 +1,1 @@
+"""What flows through Demur, and the protocols that its rooms meet at."""

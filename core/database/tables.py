@@ -1,0 +1,199 @@
+"""All tables. Documents are JSON text; what is queried has a column of its own.
+
+Times are aware UTC datetimes stored as ISO-8601 text of fixed width, so that they sort as text on every database.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware datetime as `2026-01-02T03:04:05.000006+00:00`; refuses naive ones."""
+
+    impl = String(32)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"naive datetime {value}; times in the database are aware UTC")
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        return None if value is None else datetime.fromisoformat(value)
+
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("call_id", String(64), nullable=False),
+    Column("kind", String(8), nullable=False),
+    Column("task", String(200), nullable=False),
+    Column("tenant", String(200), nullable=False),
+    Column("conversation_id", String(200)),
+    Column("idempotency_key", String(200)),
+    Column("mode", String(8), nullable=False),
+    Column("state", String(8), nullable=False),
+    Column("route", String(16)),
+    Column("recommended", String(16)),
+    Column("model", String(200)),
+    Column("call", Text, nullable=False),
+    Column("result", Text),
+    Column("error", Text),
+    Column("cost_money", Float, nullable=False, default=0.0),
+    Column("cost_tokens_in", Integer, nullable=False, default=0),
+    Column("cost_tokens_out", Integer, nullable=False, default=0),
+    Column("cost_seconds", Float, nullable=False, default=0.0),
+    # Which process works on it: "host/pid/process start time"; a dead owner makes the run recoverable.
+    Column("owner", String(300), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("finished_at", UtcTime),
+    Index(None, "state"),
+    Index(None, "tenant", "task", "created_at"),
+    Index(None, "conversation_id"),
+)
+
+rounds = Table(
+    "rounds",
+    metadata,
+    Column("run_id", String(64), ForeignKey("runs.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("arm", String(200), nullable=False),
+    Column("response_id", String(64)),
+    Column("response", Text),
+    Column("signals", Text, nullable=False),
+    Column("not_run", Text, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    UniqueConstraint("response_id"),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("run_id", String(64), ForeignKey("runs.id"), nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("stage", String(8), nullable=False),
+    Column("task", String(200), nullable=False),
+    Column("tenant", String(200), nullable=False),
+    Column("route", String(16), nullable=False),
+    Column("probability", Float),
+    Column("fallback", Boolean, nullable=False),
+    Column("label_propensity", Float, nullable=False),
+    Column("sampled_for_label", Boolean, nullable=False),
+    Column("artefact_id", String(64)),
+    Column("policy_id", String(64), nullable=False),
+    Column("decision", Text, nullable=False),
+    Column("decided_at", UtcTime, nullable=False),
+    Index(None, "run_id"),
+    Index(None, "tenant", "task", "decided_at"),
+)
+
+effects = Table(
+    "effects",
+    metadata,
+    Column("idempotency_key", String(200), primary_key=True),
+    Column("run_id", String(64), ForeignKey("runs.id"), nullable=False),
+    Column("tool_name", String(200), nullable=False),
+    Column("arguments", Text, nullable=False),
+    Column("state", String(8), nullable=False),
+    Column("result", Text),
+    Column("error", Text),
+    Column("updated_at", UtcTime, nullable=False),
+    Index(None, "run_id"),
+    Index(None, "state"),
+)
+
+review_items = Table(
+    "review_items",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("run_id", String(64), nullable=False),
+    Column("decision_id", String(64)),
+    Column("response_id", String(64)),
+    Column("kind", String(16), nullable=False),
+    Column("task", String(200), nullable=False),
+    Column("tenant", String(200), nullable=False),
+    Column("conversation_id", String(200)),
+    Column("state", String(8), nullable=False),
+    Column("priority", Float, nullable=False),
+    Column("call", Text, nullable=False),
+    Column("proposed", Text),
+    Column("confidence", Text),
+    Column("reason", Text, nullable=False),
+    Column("on_expiry", String(8), nullable=False),
+    Column("due_at", UtcTime),
+    Column("lease_owner", String(200)),
+    Column("lease_expires_at", UtcTime),
+    Column("resolution", Text),
+    Column("version", Integer, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    UniqueConstraint("run_id", "kind"),
+    Index(None, "state", "priority"),
+    Index(None, "tenant", "task", "state"),
+)
+
+outcomes = Table(
+    "outcomes",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("response_id", String(64), nullable=False),
+    Column("task", String(200)),
+    Column("tenant", String(200)),
+    Column("is_right", Boolean, nullable=False),
+    Column("source", String(8), nullable=False),
+    Column("source_name", String(200), nullable=False),
+    Column("label_propensity", Float),
+    Column("outcome", Text, nullable=False),
+    Column("graded_at", UtcTime, nullable=False),
+    UniqueConstraint("response_id", "source", "source_name"),
+    Index(None, "task", "tenant"),
+)
+
+episodes = Table(
+    "episodes",
+    metadata,
+    # A counter, so that an index can be rebuilt and topped up in order.
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("id", String(64), nullable=False, unique=True),
+    Column("response_id", String(64)),
+    Column("task", String(200), nullable=False),
+    Column("tenant", String(200), nullable=False),
+    Column("model", String(200), nullable=False),
+    Column("question", Text, nullable=False),
+    Column("answer", Text, nullable=False),
+    Column("confidence", Float),
+    Column("is_right", Boolean),
+    Column("episode", Text, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Index(None, "tenant", "task", "model"),
+)

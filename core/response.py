@@ -1,0 +1,110 @@
+"""What came back from a model, with what it cost and the trace of its tokens."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pydantic import Field, JsonValue, model_validator
+
+from .record import Record, new_id
+
+
+class TopToken(Record):
+    """One of the k likeliest tokens at a position; `logprob` in nats."""
+
+    token: str
+    logprob: float | None
+
+
+class TokenTrace(Record):
+    """The generated tokens, position by position.
+
+    Attributes:
+        ids: token ids; empty where the provider gives none.
+        tokens: token strings.
+        logprobs: natural-log probability of each chosen token; None where missing. NaN is kept as given and
+            treated as missing by every probe.
+        top: the likeliest tokens at each position (may be empty).
+        entropy: entropy in nats of the full next-token distribution; empty where it is not known.
+        answer_start, answer_end: half-open token span of the answer proper, without scaffolding.
+    """
+
+    ids: tuple[int, ...] = ()
+    tokens: tuple[str, ...] = ()
+    logprobs: tuple[float | None, ...] = ()
+    top: tuple[tuple[TopToken, ...], ...] = ()
+    entropy: tuple[float | None, ...] = ()
+    answer_start: int = 0
+    answer_end: int | None = None
+
+    @model_validator(mode="after")
+    def _lengths_agree(self) -> TokenTrace:
+        count = len(self.logprobs)
+        for name in ("ids", "tokens", "top", "entropy"):
+            length = len(getattr(self, name))
+            if length not in (0, count):
+                raise ValueError(
+                    f"TokenTrace.{name} has {length} entries, logprobs has {count}; they must agree or be empty"
+                )
+        end = count if self.answer_end is None else self.answer_end
+        if not 0 <= self.answer_start <= end <= count:
+            raise ValueError(f"answer span [{self.answer_start}, {end}) lies outside the {count} tokens")
+        return self
+
+    @property
+    def answer_logprobs(self) -> tuple[float | None, ...]:
+        """Log-probabilities inside the answer span."""
+        return self.logprobs[self.answer_start : self.answer_end]
+
+
+class Cost(Record):
+    """What something cost. Adds up with `+`.
+
+    Attributes:
+        money: in the unit of the policy (one unit for everything).
+        tokens_in, tokens_out: prompt and generated tokens.
+        seconds: wall-clock time.
+    """
+
+    money: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            money=self.money + other.money,
+            tokens_in=self.tokens_in + other.tokens_in,
+            tokens_out=self.tokens_out + other.tokens_out,
+            seconds=self.seconds + other.seconds,
+        )
+
+
+class ToolCall(Record):
+    """A tool call that a model proposes."""
+
+    id: str | None = None
+    name: str
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Response(Record):
+    """One finished generation.
+
+    Attributes:
+        text: what the model wrote; "" when it only proposed tool calls or was stopped before generating.
+        trace: None where the model gives no log-probabilities (black box).
+        model: the model's name for people; the artefact binds to a fingerprint, not to this.
+        stopped_before_generating: the gate after the prompt said that generating is hopeless.
+        truncated: generation ended at the token limit, not at a stop.
+    """
+
+    id: str = Field(default_factory=lambda: new_id("resp"))
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    trace: TokenTrace | None = None
+    cost: Cost = Cost()
+    model: str = "unknown"
+    stopped_before_generating: bool = False
+    truncated: bool = False
+    created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
