@@ -7,6 +7,7 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 from ..errors import StoreError
+from .tables import metadata
 
 HEAD = "0001"
 
@@ -35,7 +36,7 @@ def bring_up_to_date(connection: Connection) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
+    config.attributes.update(connection=connection, metadata=metadata)
     if found is not None:
         try:
             ScriptDirectory.from_config(config).get_revision(found)
