@@ -1,1 +1,1 @@
-
+"""Confidence, costs and limits in; a route out."""

@@ -1,1 +1,1 @@
-
+"""Evidence in; signals, and from them one calibrated confidence, out."""

@@ -1,1 +1,1 @@
-
+"""Retrievers and embedders behind core's protocols."""

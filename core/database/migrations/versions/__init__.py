@@ -1,1 +1,1 @@
-
+"""The schema's changes, in order."""
