@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import pytest
+
 Run = Callable[..., CompletedProcess[str]]
 
 HERE = Path(__file__).parent
@@ -88,15 +90,24 @@ def test_pytest_collects_everything_under_one_name(root: Path, run: Run) -> None
     assert f"demur came from {root / '__init__.py'}; loaded under two names: nothing" in done.stdout
 
 
-def test_the_suite_runs_in_a_clone_whose_name_is_no_identifier(
-    root: Path, tracked: tuple[Path, ...], run: Run, tmp_path: Path
-) -> None:
-    """`x-1` cannot be a module's name. The package comes from the clone: a link named `demur` leads the path, and the
-    path is asked before the finder of the editable install."""
-    clone = tmp_path / "x-1"
+@pytest.fixture
+def clone(root: Path, tracked: tuple[Path, ...], tmp_path: Path) -> Path:
+    """What git tracks, in a folder whose name cannot be a module's."""
+    folder = tmp_path / "x-1"
     for path in tracked:
-        (clone / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(root / path, clone / path)
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / path, folder / path)
+    return folder
+
+
+def test_the_linter_does_not_mind_the_name_of_the_clone(clone: Path, run: Run) -> None:
+    done = run("ruff", "check", "--no-cache", "--select", "N", ".", cwd=clone)
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_the_suite_runs_in_a_clone_whose_name_is_no_identifier(clone: Path, run: Run, tmp_path: Path) -> None:
+    """The package comes from the clone: a link named `demur` leads the path, and the
+    path is asked before the finder of the editable install."""
     site = tmp_path / "site"
     site.mkdir()
     (site / "demur").symlink_to(clone, target_is_directory=True)
