@@ -101,8 +101,9 @@ def clone(root: Path, tracked: tuple[Path, ...], tmp_path: Path) -> Path:
 
 
 def test_the_linter_does_not_mind_the_name_of_the_clone(clone: Path, run: Run) -> None:
-    done = run("ruff", "check", "--no-cache", "--select", "N", ".", cwd=clone)
-    assert done.returncode == 0, done.stdout[-4000:]
+    done = run("ruff", "check", "--no-cache", "--output-format", "concise", ".", cwd=clone)
+    assert done.returncode in (0, 1), done.stdout[-4000:]  # 1: findings, which `make lint` is there to report
+    assert "N999" not in done.stdout
 
 
 def test_the_suite_runs_in_a_clone_whose_name_is_no_identifier(clone: Path, run: Run, tmp_path: Path) -> None:
