@@ -48,13 +48,13 @@ class Call(Record):
     id: str = Field(default_factory=lambda: new_id("call"))
     kind: CallKind = CallKind.LLM
     messages: tuple[Message, ...] = ()
-    tool_name: str | None = None
+    tool_name: str | None = Field(default=None, max_length=200)
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
     task: str = Field(default="default", min_length=1, max_length=200)
     tenant: str = Field(default="default", min_length=1, max_length=200)
-    conversation_id: str | None = None
+    conversation_id: str | None = Field(default=None, max_length=200)
     side_effects: SideEffects = SideEffects.NONE
-    idempotency_key: str | None = None
+    idempotency_key: str | None = Field(default=None, min_length=1, max_length=200)
     deadline: datetime | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 

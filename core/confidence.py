@@ -33,7 +33,7 @@ class Contribution(Record):
     """How much one signal moved the log-odds away from the average call (negative: towards wrong)."""
 
     signal: str
-    log_odds: float
+    log_odds: float = Field(allow_inf_nan=False)
 
 
 class Confidence(Record):

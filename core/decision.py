@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from .confidence import Confidence
 from .record import Record, new_id
@@ -52,7 +52,7 @@ class ExpectedCost(Record):
     target: str | None = None
     total: float | None
     success: float | None = None
-    parts: dict[str, float] = Field(default_factory=dict)
+    parts: dict[str, FiniteFloat] = Field(default_factory=dict)
     unavailable: str | None = None
 
 

@@ -68,8 +68,42 @@ class PromptTooLong(ModelError, ValueError):
         self.limit = limit
 
 
+class RetrievalError(DemurError):
+    """A retriever or an embedder failed, or gave back something that is not passages or vectors."""
+
+
+class SnapshotMismatch(DemurError):
+    """A snapshot of an index is missing, damaged or not the one that was written. Rebuild it from SQL."""
+
+
 class StoreError(DemurError):
     """The database could not be read or written (full disk, locked, damaged). Nothing was acted on."""
+
+
+class EffectBusy(DemurError):
+    """A live process is carrying out the effect under this key right now; ask again later."""
+
+
+class EffectUnknown(DemurError):
+    """Nobody knows whether the effect happened; a human has to find out. It is not run again."""
+
+
+class EffectFailed(DemurError):
+    """The tool reported a failure under this key earlier; use a new key to try again on purpose."""
+
+
+class ResultNotStored(DemurError):
+    """The effect happened, but what the tool returned could not be kept as JSON.
+
+    Attributes:
+        type_name: the type of what the tool returned.
+        text: its `repr`, length-limited.
+    """
+
+    def __init__(self, message: str, *, type_name: str, text: str) -> None:
+        super().__init__(message)
+        self.type_name = type_name
+        self.text = text
 
 
 class LeaseLost(DemurError):

@@ -66,10 +66,10 @@ class Cost(Record):
         seconds: wall-clock time.
     """
 
-    money: float = 0.0
+    money: float = Field(default=0.0, allow_inf_nan=False)
     tokens_in: int = 0
     tokens_out: int = 0
-    seconds: float = 0.0
+    seconds: float = Field(default=0.0, allow_inf_nan=False)
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(

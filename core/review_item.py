@@ -96,7 +96,7 @@ class ReviewItem(Record):
     proposed: str | None = None
     confidence: Confidence | None = None
     reason: str
-    priority: float = 0.0
+    priority: float = Field(default=0.0, allow_inf_nan=False)
     state: ReviewState = ReviewState.OPEN
     on_expiry: SafeEnd = SafeEnd.ABSTAIN
     due_at: datetime | None = None

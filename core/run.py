@@ -38,8 +38,25 @@ class EffectState(StrEnum):
     UNKNOWN = "unknown"
 
 
+class NotStored(Record):
+    """Stands where a value was that JSON cannot hold: the value itself is gone, its text is kept for people.
+
+    Attributes:
+        type_name: the type of the value that was there.
+        text: its `repr`, length-limited.
+    """
+
+    type_name: str
+    text: str
+
+
 class Effect(Record):
-    """One use of a tool, keyed so that it never happens twice."""
+    """One use of a tool, keyed (within a tenant) so that it never happens twice.
+
+    Attributes:
+        result: what the tool returned; where that was not JSON, its text, and `result_type` names its type.
+        may_run_again: it is known that the effect did not happen, so the same key may run it.
+    """
 
     idempotency_key: str
     run_id: str
@@ -47,7 +64,9 @@ class Effect(Record):
     arguments: dict[str, JsonValue]
     state: EffectState
     result: JsonValue = None
+    result_type: str | None = None
     error: str | None = None
+    may_run_again: bool = False
     updated_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
@@ -10,6 +11,9 @@ from ..errors import StoreError
 from .tables import metadata
 
 HEAD = "0001"
+
+# Alembic keeps its context in module globals: two threads cannot migrate two databases at once.
+_one_at_a_time = threading.Lock()
 
 
 def current_revision(connection: Connection) -> str | None:
@@ -45,4 +49,5 @@ def bring_up_to_date(connection: Connection) -> None:
                 f"the database is at schema {found!r}, which this version of Demur (schema {HEAD!r}) does not know; "
                 "upgrade Demur, or point it at another database"
             ) from error
-    command.upgrade(config, HEAD)
+    with _one_at_a_time:
+        command.upgrade(config, HEAD)

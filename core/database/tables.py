@@ -76,7 +76,10 @@ runs = Table(
     # Which process works on it: "host/pid/process start time"; a dead owner makes the run recoverable.
     Column("owner", String(300), nullable=False),
     Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
     Column("finished_at", UtcTime),
+    # A key that was let go (the effect is known not to have happened) is null here; the call keeps it.
+    UniqueConstraint("tenant", "idempotency_key"),
     Index(None, "state"),
     Index(None, "tenant", "task", "created_at"),
     Index(None, "conversation_id"),
@@ -91,9 +94,11 @@ rounds = Table(
     Column("response_id", String(64)),
     Column("response", Text),
     Column("signals", Text, nullable=False),
+    Column("confidence", Text),
     Column("not_run", Text, nullable=False),
     Column("created_at", UtcTime, nullable=False),
-    UniqueConstraint("response_id"),
+    # Not unique: one response may propose several tool calls, each with a run of its own.
+    Index(None, "response_id"),
 )
 
 decisions = Table(
@@ -114,13 +119,14 @@ decisions = Table(
     Column("policy_id", String(64), nullable=False),
     Column("decision", Text, nullable=False),
     Column("decided_at", UtcTime, nullable=False),
-    Index(None, "run_id"),
+    UniqueConstraint("run_id", "round"),
     Index(None, "tenant", "task", "decided_at"),
 )
 
 effects = Table(
     "effects",
     metadata,
+    Column("tenant", String(200), primary_key=True),
     Column("idempotency_key", String(200), primary_key=True),
     Column("run_id", String(64), ForeignKey("runs.id"), nullable=False),
     Column("tool_name", String(200), nullable=False),
@@ -128,6 +134,7 @@ effects = Table(
     Column("state", String(8), nullable=False),
     Column("result", Text),
     Column("error", Text),
+    Column("may_run_again", Boolean, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     Index(None, "run_id"),
     Index(None, "state"),
@@ -158,7 +165,7 @@ review_items = Table(
     Column("version", Integer, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     UniqueConstraint("run_id", "kind"),
-    Index(None, "state", "priority"),
+    Index(None, "state", "priority", "created_at"),
     Index(None, "tenant", "task", "state"),
 )
 

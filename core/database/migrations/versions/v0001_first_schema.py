@@ -72,7 +72,12 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_review_items")),
         sa.UniqueConstraint("run_id", "kind", name=op.f("uq_review_items_run_id_kind")),
     )
-    op.create_index(op.f("ix_review_items_state_priority"), "review_items", ["state", "priority"], unique=False)
+    op.create_index(
+        op.f("ix_review_items_state_priority_created_at"),
+        "review_items",
+        ["state", "priority", "created_at"],
+        unique=False,
+    )
     op.create_index(
         op.f("ix_review_items_tenant_task_state"), "review_items", ["tenant", "task", "state"], unique=False
     )
@@ -99,8 +104,10 @@ def upgrade() -> None:
         sa.Column("cost_seconds", sa.Float(), nullable=False),
         sa.Column("owner", sa.String(length=300), nullable=False),
         sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.Column("updated_at", sa.String(length=32), nullable=False),
         sa.Column("finished_at", sa.String(length=32), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_runs")),
+        sa.UniqueConstraint("tenant", "idempotency_key", name=op.f("uq_runs_tenant_idempotency_key")),
     )
     op.create_index(op.f("ix_runs_conversation_id"), "runs", ["conversation_id"], unique=False)
     op.create_index(op.f("ix_runs_state"), "runs", ["state"], unique=False)
@@ -124,13 +131,14 @@ def upgrade() -> None:
         sa.Column("decided_at", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name=op.f("fk_decisions_run_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_decisions")),
+        sa.UniqueConstraint("run_id", "round", name=op.f("uq_decisions_run_id_round")),
     )
-    op.create_index(op.f("ix_decisions_run_id"), "decisions", ["run_id"], unique=False)
     op.create_index(
         op.f("ix_decisions_tenant_task_decided_at"), "decisions", ["tenant", "task", "decided_at"], unique=False
     )
     op.create_table(
         "effects",
+        sa.Column("tenant", sa.String(length=200), nullable=False),
         sa.Column("idempotency_key", sa.String(length=200), nullable=False),
         sa.Column("run_id", sa.String(length=64), nullable=False),
         sa.Column("tool_name", sa.String(length=200), nullable=False),
@@ -138,9 +146,10 @@ def upgrade() -> None:
         sa.Column("state", sa.String(length=8), nullable=False),
         sa.Column("result", sa.Text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("may_run_again", sa.Boolean(), nullable=False),
         sa.Column("updated_at", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name=op.f("fk_effects_run_id")),
-        sa.PrimaryKeyConstraint("idempotency_key", name=op.f("pk_effects")),
+        sa.PrimaryKeyConstraint("tenant", "idempotency_key", name=op.f("pk_effects")),
     )
     op.create_index(op.f("ix_effects_run_id"), "effects", ["run_id"], unique=False)
     op.create_index(op.f("ix_effects_state"), "effects", ["state"], unique=False)
@@ -152,28 +161,29 @@ def upgrade() -> None:
         sa.Column("response_id", sa.String(length=64), nullable=True),
         sa.Column("response", sa.Text(), nullable=True),
         sa.Column("signals", sa.Text(), nullable=False),
+        sa.Column("confidence", sa.Text(), nullable=True),
         sa.Column("not_run", sa.Text(), nullable=False),
         sa.Column("created_at", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name=op.f("fk_rounds_run_id")),
         sa.PrimaryKeyConstraint("run_id", "number", name=op.f("pk_rounds")),
-        sa.UniqueConstraint("response_id", name=op.f("uq_rounds_response_id")),
     )
+    op.create_index(op.f("ix_rounds_response_id"), "rounds", ["response_id"], unique=False)
 
 
 def downgrade() -> None:
+    op.drop_index(op.f("ix_rounds_response_id"), table_name="rounds")
     op.drop_table("rounds")
     op.drop_index(op.f("ix_effects_state"), table_name="effects")
     op.drop_index(op.f("ix_effects_run_id"), table_name="effects")
     op.drop_table("effects")
     op.drop_index(op.f("ix_decisions_tenant_task_decided_at"), table_name="decisions")
-    op.drop_index(op.f("ix_decisions_run_id"), table_name="decisions")
     op.drop_table("decisions")
     op.drop_index(op.f("ix_runs_tenant_task_created_at"), table_name="runs")
     op.drop_index(op.f("ix_runs_state"), table_name="runs")
     op.drop_index(op.f("ix_runs_conversation_id"), table_name="runs")
     op.drop_table("runs")
     op.drop_index(op.f("ix_review_items_tenant_task_state"), table_name="review_items")
-    op.drop_index(op.f("ix_review_items_state_priority"), table_name="review_items")
+    op.drop_index(op.f("ix_review_items_state_priority_created_at"), table_name="review_items")
     op.drop_table("review_items")
     op.drop_index(op.f("ix_outcomes_task_tenant"), table_name="outcomes")
     op.drop_table("outcomes")

@@ -1,0 +1,364 @@
+"""The log of runs: what was called, what was seen, what was decided, what came of it.
+
+A decision is committed before anything acts on it (rule 5); a deferral's review item is in the same transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, or_, select
+
+from ..core.call import Call, CallKind
+from ..core.database import Database
+from ..core.database.tables import decisions, effects, rounds, runs
+from ..core.decision import Decision, Mode, Route
+from ..core.errors import BadInput, StaleItem
+from ..core.protocols import Clock
+from ..core.record import content_hash
+from ..core.response import Cost
+from ..core.review_item import ReviewItem, ReviewKind, SafeEnd
+from ..core.run import EffectState, Result, Round, Run, RunState
+from ..core.stored_result import pack_result
+from ..core.text import limited
+from ..review.queue import ReviewQueue
+from .resumption import Resumption, approved_item, resumption_of
+from .run_rows import cost_columns, decision_row, round_row, run_of, run_row
+from .unknown import mark_unknown
+
+Runs = list[Run]
+_ERROR_LIMIT = 10_000
+_ENDED_BY_A_HUMAN = (RunState.WAITING, RunState.UNKNOWN)
+
+
+class RunLog:
+    """The store of runs. Every method has an async twin (`astart`, ...), which runs it in a thread."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self.database = database
+        self.clock = clock
+        self.queue = ReviewQueue(database, clock)
+
+    def start(self, run: Run, mode: Mode, owner: str) -> Run:
+        """Store a new run, or find the one that its idempotency key already has.
+
+        A key is spent by whatever its run came to. Only a run that failed before its effect (or of which a human
+        found that the effect did not happen) lets go of its key: the new run takes it.
+
+        Args:
+            owner: the process that works on it (`this_process()`).
+
+        Returns:
+            `run` itself, or the stored run of the same tenant and key: compare the ids.
+
+        Raises:
+            BadInput: the key was used for another call (other messages, tool or arguments).
+            StoreError: nothing was stored.
+        """
+        with self.database.transaction() as connection:
+            key = run.call.idempotency_key
+            known = None if key is None else _by_key(connection, run.call.tenant, key)
+            if known is not None:
+                found = _load(connection, known)
+                if _substance(found.call) != _substance(run.call):
+                    raise BadInput(
+                        f"idempotency key {key!r} was used for another call (run {found.id!r}); use a new key"
+                    )
+                if not _let_go(connection, found):
+                    return found
+            connection.execute(runs.insert().values(run_row(run, mode, owner, self.clock.now())))
+            return run
+
+    def record_round(self, run_id: str, round: Round, *, review: ReviewItem | None = None) -> str | None:
+        """Store a round and its decision, and where the decision defers the review item, in one transaction.
+
+        An enforced decision to defer makes the run wait. Where no `review` is handed in for it, one is made that
+        expires at the call's deadline.
+
+        Args:
+            review: the item to queue; one of kind LABEL leaves the run open.
+
+        Returns:
+            the id of the queued item, or None.
+
+        Raises:
+            StaleItem: the run is no longer open.
+            BadInput: the round, its decision and the item do not belong together.
+            StoreError: nothing was stored; do not act.
+        """
+        decision = round.decision
+        if decision.run_id != run_id or decision.round != round.number:
+            raise BadInput(
+                f"decision {decision.id!r} is of round {decision.round} of {decision.run_id!r}, "
+                f"not of round {round.number} of {run_id!r}"
+            )
+        with self.database.transaction() as connection:
+            row = _must_find(connection, run_id)
+            if row.state != RunState.OPEN.value:
+                raise StaleItem(f"run {run_id!r} is {row.state}; only an open run takes another round")
+            now = self.clock.now()
+            connection.execute(rounds.insert().values(round_row(run_id, round, now)))
+            connection.execute(decisions.insert().values(decision_row(decision, row.task, row.tenant)))
+            changes: dict[str, Any] = {"recommended": decision.route.value, "updated_at": now}
+            if round.response is not None:
+                changes["model"] = limited(round.response.model, 150)
+            review_id = None
+            defers = decision.route is Route.DEFER and decision.mode is Mode.ENFORCE
+            if review is None and defers:
+                review = _plain_item(Call.model_validate_json(row.call), round)
+            if review is not None:
+                if review.run_id != run_id or review.decision_id not in (None, decision.id):
+                    raise BadInput(f"review item {review.id!r} is of another run or decision than {decision.id!r}")
+                review = review.model_copy(update={"decision_id": decision.id})
+                review_id = self.queue.enqueue(review, connection)
+                if review.kind is ReviewKind.DEFERRED:
+                    changes |= {"state": RunState.WAITING.value, "route": Route.DEFER.value}
+                    changes["result"] = pack_result(_waiting(row.mode, round, review_id))
+            connection.execute(runs.update().where(runs.c.id == run_id).values(changes))
+            return review_id
+
+    def finish(
+        self,
+        run_id: str,
+        state: RunState,
+        result: Result[Any] | None = None,
+        cost: Cost | None = None,
+        error: str | None = None,
+    ) -> None:
+        """Store how a run ended.
+
+        A run that waits, or of which a human must find out what it did, ends in the queue: for `waiting` and `unknown`
+        only the cost and (while nobody has decided yet) the result are stored. An open run that becomes `unknown`
+        takes its started effect along, and a human is asked.
+
+        Args:
+            cost: everything the run cost; by default the result's.
+
+        Raises:
+            StaleItem: the run has ended already, or waits.
+            BadInput: `unknown` for a run without a started effect.
+            StoreError: nothing was stored.
+        """
+        with self.database.transaction() as connection:
+            row = _must_find(connection, run_id)
+            now = self.clock.now()
+            changes: dict[str, Any] = {"updated_at": now}
+            if cost is None and result is not None:
+                cost = result.cost
+            if cost is not None:
+                changes |= cost_columns(cost)
+            if row.state == RunState.OPEN.value and state is RunState.UNKNOWN:
+                self._ask_what_happened(connection, run_id)
+            if row.state == RunState.OPEN.value or (row.state == state.value and state in _ENDED_BY_A_HUMAN):
+                changes["state"] = state.value
+                changes["error"] = None if error is None else limited(error, _ERROR_LIMIT)
+                if result is not None:
+                    changes |= {"route": result.route.value, "recommended": result.recommended.value}
+                    changes["result"] = pack_result(result)
+                if state in (RunState.DONE, RunState.FAILED):
+                    changes["finished_at"] = now
+            elif state not in _ENDED_BY_A_HUMAN:
+                raise StaleItem(f"run {run_id!r} is {row.state} already and cannot become {state}")
+            connection.execute(runs.update().where(runs.c.id == run_id).values(changes))
+
+    def resume(self, run_id: str, owner: str) -> Resumption:
+        """Hand an approved tool call to one process: the run is open again and `owner`'s.
+
+        Raises:
+            StaleItem: the run does not wait, nobody has approved it, or another process resumed it first.
+            StoreError: nothing was stored.
+        """
+        with self.database.transaction() as connection:
+            row = _must_find(connection, run_id)
+            item = approved_item(connection, run_id)
+            if row.state != RunState.WAITING.value or item is None:
+                why = "was not approved by a reviewer" if row.state == RunState.WAITING.value else f"is {row.state}"
+                raise StaleItem(f"run {run_id!r} {why}; there is nothing to resume")
+            connection.execute(
+                runs.update()
+                .where(runs.c.id == run_id)
+                .values(state=RunState.OPEN.value, owner=owner, updated_at=self.clock.now())
+            )
+            return resumption_of(_load(connection, _must_find(connection, run_id)), item)
+
+    def resumable(self, limit: int = 100) -> tuple[str, ...]:
+        """Ids of waiting runs whose tool call a human approved, oldest first."""
+        with self.database.reading() as connection:
+            waiting = connection.execute(
+                select(runs.c.id)
+                .where(runs.c.state == RunState.WAITING.value, runs.c.kind == CallKind.TOOL.value)
+                .order_by(runs.c.created_at, runs.c.id)
+            ).scalars()
+            return tuple(each for each in waiting if approved_item(connection, each) is not None)[:limit]
+
+    def get(self, run_id: str) -> Run | None:
+        """The run as it was stored, with every round; None where there is none of this id."""
+        with self.database.reading() as connection:
+            row = connection.execute(select(runs).where(runs.c.id == run_id)).one_or_none()
+            return None if row is None else _load(connection, row)
+
+    def by_idempotency_key(self, key: str, tenant: str = "default") -> Run | None:
+        """The run that has this key now, or None."""
+        with self.database.reading() as connection:
+            row = _by_key(connection, tenant, key)
+            return None if row is None else _load(connection, row)
+
+    def list(
+        self,
+        state: RunState | None = None,
+        tenant: str | None = None,
+        task: str | None = None,
+        conversation_id: str | None = None,
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Runs:
+        """A page of runs, newest first.
+
+        Args:
+            before: the id of the last run of the page before.
+        """
+        if limit < 1:
+            raise BadInput(f"limit={limit} must be at least 1")
+        wanted = {"state": state and state.value, "tenant": tenant, "task": task, "conversation_id": conversation_id}
+        query = select(runs).order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit)
+        query = query.where(*(runs.c[name] == value for name, value in wanted.items() if value is not None))
+        with self.database.reading() as connection:
+            if before is not None:
+                last = _must_find(connection, before)
+                earlier = and_(runs.c.created_at == last.created_at, runs.c.id < last.id)
+                query = query.where(or_(runs.c.created_at < last.created_at, earlier))
+            return [_load(connection, row) for row in connection.execute(query).all()]
+
+    def _ask_what_happened(self, connection: Connection, run_id: str) -> None:
+        unsure = connection.execute(
+            select(effects).where(
+                effects.c.run_id == run_id,
+                effects.c.state.in_((EffectState.STARTED.value, EffectState.UNKNOWN.value)),
+            )
+        ).all()
+        if not unsure:
+            raise BadInput(f"run {run_id!r} has no started effect of which nothing is known; it failed, or is done")
+        for effect in unsure:
+            mark_unknown(connection, self.queue, effect, "how it ended could not be stored", self.clock.now())
+
+    async def astart(self, run: Run, mode: Mode, owner: str) -> Run:
+        return await asyncio.to_thread(self.start, run, mode, owner)
+
+    async def arecord_round(
+        self,
+        run_id: str,
+        round: Round,
+        *,
+        review: ReviewItem | None = None,
+    ) -> str | None:
+        return await asyncio.to_thread(self.record_round, run_id, round, review=review)
+
+    async def afinish(
+        self,
+        run_id: str,
+        state: RunState,
+        result: Result[Any] | None = None,
+        cost: Cost | None = None,
+        error: str | None = None,
+    ) -> None:
+        await asyncio.to_thread(self.finish, run_id, state, result, cost, error)
+
+    async def aresume(self, run_id: str, owner: str) -> Resumption:
+        return await asyncio.to_thread(self.resume, run_id, owner)
+
+    async def aresumable(self, limit: int = 100) -> tuple[str, ...]:
+        return await asyncio.to_thread(self.resumable, limit)
+
+    async def aget(self, run_id: str) -> Run | None:
+        return await asyncio.to_thread(self.get, run_id)
+
+    async def aby_idempotency_key(self, key: str, tenant: str = "default") -> Run | None:
+        return await asyncio.to_thread(self.by_idempotency_key, key, tenant)
+
+    async def alist(
+        self,
+        state: RunState | None = None,
+        tenant: str | None = None,
+        task: str | None = None,
+        conversation_id: str | None = None,
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Runs:
+        return await asyncio.to_thread(self.list, state, tenant, task, conversation_id, limit, before)
+
+
+def _must_find(connection: Connection, run_id: str) -> Row[Any]:
+    row = connection.execute(select(runs).where(runs.c.id == run_id).with_for_update()).one_or_none()
+    if row is None:
+        raise BadInput(f"there is no run {run_id!r}; start it first")
+    return row
+
+
+def _by_key(connection: Connection, tenant: str, key: str) -> Row[Any] | None:
+    return connection.execute(select(runs).where(runs.c.tenant == tenant, runs.c.idempotency_key == key)).one_or_none()
+
+
+def _load(connection: Connection, row: Row[Any]) -> Run:
+    joined = rounds.join(decisions, and_(decisions.c.run_id == rounds.c.run_id, decisions.c.round == rounds.c.number))
+    found = connection.execute(
+        select(rounds, decisions.c.decision)
+        .select_from(joined)
+        .where(rounds.c.run_id == row.id)
+        .order_by(rounds.c.number)
+    )
+    return run_of(row, found.all())
+
+
+def _substance(call: Call) -> str:
+    """What must be the same under one key."""
+    return content_hash(call.model_dump(mode="json", include={"kind", "messages", "tool_name", "arguments", "task"}))
+
+
+def _let_go(connection: Connection, run: Run) -> bool:
+    """Free the key of a failed run whose effect is known not to have happened; False where it is not free."""
+    if run.state is not RunState.FAILED:
+        return False
+    spent = connection.execute(
+        select(effects.c.state).where(
+            effects.c.run_id == run.id,
+            effects.c.state != EffectState.INTENDED.value,
+            effects.c.may_run_again.is_(False),
+        )
+    ).first()
+    if spent is not None:
+        return False
+    connection.execute(runs.update().where(runs.c.id == run.id).values(idempotency_key=None))
+    return True
+
+
+def _plain_item(call: Call, round_: Round) -> ReviewItem:
+    decision, response = round_.decision, round_.response
+    is_tool = call.kind is CallKind.TOOL
+    return ReviewItem(
+        run_id=decision.run_id,
+        decision_id=decision.id,
+        response_id=None if response is None else response.id,
+        call=call,
+        proposed=None if is_tool or response is None or response.stopped_before_generating else response.text,
+        confidence=round_.confidence,
+        reason=decision.reason,
+        on_expiry=SafeEnd.REJECT if is_tool else SafeEnd.ABSTAIN,
+        due_at=call.deadline,
+    )
+
+
+def _waiting(mode: str, round_: Round, review_id: str) -> Result[Any]:
+    decision: Decision = round_.decision
+    return Result[Any](
+        value=None,
+        route=Route.DEFER,
+        recommended=decision.route,
+        mode=Mode(mode),
+        confidence=round_.confidence,
+        run_id=decision.run_id,
+        response_id=None if round_.response is None else round_.response.id,
+        review_id=review_id,
+        state=RunState.WAITING,
+        reason=decision.reason,
+    )
