@@ -38,7 +38,7 @@ class Chance(Protocol):
     @property
     def labels(self) -> int: ...
 
-    def at(self, p: float) -> float:
+    def at(self, p: float, /) -> float:
         """P(right after the route), where the present answer is right with probability p."""
         ...
 

@@ -19,8 +19,8 @@ class Tier:
 TIERS = (
     Tier(10, "fitting at all: up to 3 scalar signals, Platt scaling with a prior"),
     Tier(25, "all scalar signals"),
-    Tier(100, "raw hidden states and isotonic calibration"),
-    Tier(200, "everything"),
+    Tier(100, "hidden states"),
+    Tier(200, "everything, isotonic calibration included"),
 )
 
 

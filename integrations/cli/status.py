@@ -1,0 +1,117 @@
+"""`demur status`: what is known, how many labels are missing for what, and the command to get there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ...core.database import Database
+from ...core.errors import ConfigurationError
+from ...core.text import printable
+from ...router.settings import Settings
+from ...router.status import FittedOn, Status, TaskStatus, status
+
+
+def status_command(
+    config: Annotated[Path | None, typer.Option(help="settings file; default: demur.toml where there is one")] = None,
+    database: Annotated[str | None, typer.Option(help="instead of the database in the settings")] = None,
+    task: Annotated[str | None, typer.Option(help="only this task")] = None,
+    tenant: Annotated[str | None, typer.Option(help="count only this tenant's")] = None,
+    alpha: Annotated[float, typer.Option(help="the share of wrong answers to promise")] = 0.05,
+    delta: Annotated[float, typer.Option(help="the chance that the promise fails")] = 0.1,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
+) -> None:
+    """Say what is known, how many labels are missing for what, and the command to get there."""
+    settings = Settings.load(config)
+    where = database or settings.database
+    _must_exist(where)
+    store = Database(where)
+    try:
+        found = status(store, settings, _artefacts(settings), alpha=alpha, delta=delta, tenant=tenant)
+    finally:
+        store.close()
+    if task is not None:
+        found = found.model_copy(update={"tasks": tuple(one for one in found.tasks if one.task == task)})
+    if as_json:
+        sys.stdout.write(found.model_dump_json(indent=2) + "\n")
+    else:
+        show(found, Console())
+
+
+def _must_exist(where: str) -> None:
+    """Asking for a status must not leave an empty database behind."""
+    if "://" not in where and where != ":memory:" and not Path(where).expanduser().is_file():
+        raise ConfigurationError(
+            f"there is no database at {where!r} yet; it is made by the first run, or name another with --database"
+        )
+
+
+def _artefacts(settings: Settings) -> dict[str, FittedOn]:
+    """What the artefacts named in the settings rest on; the head with the most labels speaks for its artefact."""
+    named = {name: task.artefact for name, task in settings.tasks.items() if task.artefact}
+    if not named:
+        return {}
+    from ...probes.artefact import Artefact
+
+    found = {}
+    for task, folder in named.items():
+        artefact = Artefact.load(Path(folder))
+        head = max(artefact.heads.values(), key=lambda one: one.labels)
+        found[task] = FittedOn(artefact.id, head.right, head.labels - head.right)
+    return found
+
+
+def show(found: Status, console: Console) -> None:
+    """Print a status as tables."""
+    console.print(_line(f"Database {found.database}, mode {found.mode}, irreversible tools: {found.irreversible}."))
+    console.print(_line(f"Waiting for a human: {found.waiting}."))
+    if not found.tasks:
+        console.print(_line("No runs and no labels yet. Wrap a call with Router(...).guard(...) and come back."))
+        return
+    console.print(_known(found))
+    for task in found.tasks:
+        console.print(_needs(task))
+        for step in task.next_steps:
+            console.print(_line(f"  $ {step}"), soft_wrap=True)
+
+
+def _line(text: str) -> Text:
+    """Text is data: shown as it is, never read as markup."""
+    return Text(printable(text, 500))
+
+
+def _known(found: Status) -> Table:
+    columns = ("task", "mode", "runs", "decisions by route", "fallback", "right", "wrong", "fitted on", "waiting")
+    table = Table(title="What is known")
+    for name in columns:
+        table.add_column(name, justify="right" if name in ("runs", "fallback", "right", "wrong", "waiting") else "left")
+    for task in found.tasks:
+        fitted = "nothing" if task.fitted_right is None else f"{task.fitted_right} right, {task.fitted_wrong} wrong"
+        routes = ", ".join(f"{route} {count}" for route, count in sorted(task.routes.items())) or "none"
+        cells = (task.task, task.mode, task.runs, routes, task.fallbacks, task.right, task.wrong, fitted, task.waiting)
+        table.add_row(*(_line(str(cell)) for cell in cells))
+    return table
+
+
+def _needs(task: TaskStatus) -> Table:
+    table = Table(title=_line(f"Labels for {task.task}"))
+    for name in ("for", "missing"):
+        table.add_column(name)
+    if task.allows is not None:
+        table.add_row(_line(task.allows), "nothing: there are enough")
+    for need in task.fitting:
+        of = "of right and of wrong answers each" if need.of == "either" else f"of {need.of} answers"
+        table.add_row(_line(need.allows), _line(f"{need.missing} labels {of}"))
+    promise = task.guarantee
+    said = f"{promise.missing} graded answered rows ({promise.have} of {promise.need}; {promise.errors} wrong so far)"
+    if task.unweighable:
+        said += f"; {task.unweighable} more do not count: the chance that they were graded is unknown or 0"
+    name = f"at most {promise.alpha:.3g} of the answers wrong, promised with chance {1 - promise.delta:.3g}"
+    table.add_row(_line(name), _line(said))
+    return table

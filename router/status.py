@@ -1,0 +1,280 @@
+"""What is known so far, task by task: runs, routes, labels, the queue, and what the next labels would allow."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field
+from sqlalchemy import Connection, func, select
+
+from ..core.database import Database
+from ..core.database.tables import decisions, outcomes, review_items, rounds, runs
+from ..core.decision import Mode, Route
+from ..core.errors import ConfigurationError
+from ..core.outcome import OutcomeSource
+from ..core.record import Record
+from ..core.review_item import ReviewState
+from ..policies.label_needs import answered_rows_needed, reached, tiers_ahead
+from .settings import Settings
+
+_STRONGER = tuple(OutcomeSource)  # human, test, rule, judge
+COMMANDS_FOR_LABELS = "demur review next"
+
+
+@dataclass(frozen=True)
+class FittedOn:
+    """What an artefact rests on: how many of its graded rows were right, how many wrong."""
+
+    id: str
+    right: int
+    wrong: int
+
+
+class FittingNeed(Record):
+    """What a further `missing` rows of one class would allow."""
+
+    rarer: int
+    allows: str
+    missing: int
+    of: str
+
+
+class GuaranteeNeed(Record):
+    """P(wrong | answered) ≤ alpha with probability ≥ 1 − delta: graded answered rows at hand, needed and missing.
+
+    Attributes:
+        have: answered rows graded under a known, positive label propensity; others cannot be weighed (rule 10).
+        errors: how many of them were wrong.
+        need: rows needed with that many errors; at least that many, since more rows may bring more errors.
+    """
+
+    alpha: float
+    delta: float
+    have: int
+    errors: int
+    need: int
+
+    @property
+    def missing(self) -> int:
+        return max(self.need - self.have, 0)
+
+
+class TaskStatus(Record):
+    """One task.
+
+    Attributes:
+        routes: number of decisions by route; `fallbacks` of them came from the fallback.
+        right, wrong: graded responses in the database, one grade each (the strongest source, then the newest).
+        fitted_right, fitted_wrong: graded rows behind the artefact; None without one.
+        unweighable: answered and graded, but the chance of being graded is unknown or 0.
+        waiting: review items that nobody has decided yet.
+        next_steps: commands, the most useful first.
+    """
+
+    task: str
+    mode: Mode
+    irreversible: Mode
+    runs: int = 0
+    routes: dict[str, int] = Field(default_factory=dict)
+    fallbacks: int = 0
+    right: int = 0
+    wrong: int = 0
+    artefact_id: str | None = None
+    fitted_right: int | None = None
+    fitted_wrong: int | None = None
+    allows: str | None = None
+    fitting: tuple[FittingNeed, ...] = ()
+    guarantee: GuaranteeNeed
+    unweighable: int = 0
+    waiting: int = 0
+    next_steps: tuple[str, ...] = ()
+
+
+class Status(Record):
+    """All tasks that are configured, have an artefact, or were met."""
+
+    database: str
+    mode: Mode
+    irreversible: Mode
+    waiting: int
+    tasks: tuple[TaskStatus, ...]
+
+
+class _Grades:
+    """One grade a response: the strongest source, then the newest."""
+
+    def __init__(self) -> None:
+        self.right = self.wrong = self.answered = self.answered_wrong = self.unweighable = 0
+
+    def count(self, is_right: bool, answered: bool, propensity: float | None) -> None:
+        self.right += is_right
+        self.wrong += not is_right
+        if not answered:
+            return
+        if propensity is None or propensity <= 0.0:
+            self.unweighable += 1
+        else:
+            self.answered += 1
+            self.answered_wrong += not is_right
+
+
+def status(
+    database: Database,
+    settings: Settings,
+    artefacts: Mapping[str, FittedOn] | None = None,
+    *,
+    alpha: float = 0.05,
+    delta: float = 0.1,
+    tenant: str | None = None,
+) -> Status:
+    """Read it all off the database.
+
+    Args:
+        artefacts: by task.
+        alpha, delta: the guarantee asked about: P(wrong | answered) ≤ alpha with probability ≥ 1 − delta.
+        tenant: count only this tenant's; None for all.
+
+    Raises:
+        ConfigurationError: alpha or delta is not strictly between 0 and 1.
+        StoreError: the database cannot be read.
+    """
+    artefacts = artefacts or {}
+    for name, value in (("alpha", alpha), ("delta", delta)):
+        if not 0.0 < value < 1.0:
+            raise ConfigurationError(f"{name}={value} must lie strictly between 0 and 1")
+    with database.transaction() as connection:
+        run_counts = _runs(connection, tenant)
+        routes, fallbacks = _decisions(connection, tenant)
+        waiting = _waiting(connection, tenant)
+        grades = _grades(connection, tenant)
+    met = {*settings.tasks, *artefacts, *run_counts, *routes, *waiting, *grades}
+    tasks = []
+    for task in sorted(met):
+        mode, irreversible = settings.modes_of_task(task)
+        found = TaskStatus(
+            task=task,
+            mode=mode or settings.mode,
+            irreversible=irreversible or settings.irreversible,
+            runs=run_counts.get(task, 0),
+            routes=routes.get(task, {}),
+            fallbacks=fallbacks.get(task, 0),
+            waiting=waiting.get(task, 0),
+            guarantee=_guarantee(grades[task], alpha, delta),
+            **_labels(grades[task], artefacts.get(task)),
+        )
+        tasks.append(found.model_copy(update={"next_steps": _next_steps(found)}))
+    return Status(
+        database=database.engine.url.render_as_string(hide_password=True),
+        mode=settings.mode,
+        irreversible=settings.irreversible,
+        waiting=sum(waiting.values()),
+        tasks=tuple(tasks),
+    )
+
+
+def _runs(connection: Connection, tenant: str | None) -> dict[str, int]:
+    query = select(runs.c.task, func.count()).group_by(runs.c.task)
+    if tenant is not None:
+        query = query.where(runs.c.tenant == tenant)
+    return dict(connection.execute(query).tuples().all())
+
+
+def _decisions(connection: Connection, tenant: str | None) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+    columns = (decisions.c.task, decisions.c.route, decisions.c.fallback)
+    query = select(*columns, func.count()).group_by(*columns)
+    if tenant is not None:
+        query = query.where(decisions.c.tenant == tenant)
+    routes: dict[str, dict[str, int]] = defaultdict(dict)
+    fallbacks: dict[str, int] = defaultdict(int)
+    for task, route, fallback, count in connection.execute(query):
+        routes[task][route] = routes[task].get(route, 0) + count
+        fallbacks[task] += count if fallback else 0
+    return routes, fallbacks
+
+
+def _waiting(connection: Connection, tenant: str | None) -> dict[str, int]:
+    undecided = review_items.c.state.in_([ReviewState.OPEN.value, ReviewState.CLAIMED.value])
+    query = select(review_items.c.task, func.count()).where(undecided).group_by(review_items.c.task)
+    if tenant is not None:
+        query = query.where(review_items.c.tenant == tenant)
+    return dict(connection.execute(query).tuples().all())
+
+
+def _grades(connection: Connection, tenant: str | None) -> defaultdict[str, _Grades]:
+    """Grades by task. An outcome without a task of its own belongs to that of its response's decision."""
+    task = func.coalesce(outcomes.c.task, decisions.c.task, "default")
+    query = (
+        select(
+            outcomes.c.response_id,
+            outcomes.c.is_right,
+            outcomes.c.source,
+            outcomes.c.graded_at,
+            func.coalesce(outcomes.c.label_propensity, decisions.c.label_propensity),
+            decisions.c.route,
+            task,
+        )
+        .select_from(outcomes)
+        .outerjoin(rounds, rounds.c.response_id == outcomes.c.response_id)
+        .outerjoin(decisions, (decisions.c.run_id == rounds.c.run_id) & (decisions.c.round == rounds.c.number))
+        .order_by(outcomes.c.graded_at)
+    )
+    if tenant is not None:
+        query = query.where(func.coalesce(outcomes.c.tenant, decisions.c.tenant) == tenant)
+    return _one_grade_each(connection.execute(query))
+
+
+def _one_grade_each(rows: Iterable[Any]) -> defaultdict[str, _Grades]:
+    strongest: dict[tuple[str, str], tuple[int, bool, bool, float | None]] = {}
+    for response_id, is_right, source, _, propensity, route, task in rows:
+        rank = _STRONGER.index(OutcomeSource(source))
+        known = strongest.get((task, response_id))
+        # Rows come oldest first: the newest of the strongest source stays.
+        if known is None or rank <= known[0]:
+            strongest[task, response_id] = (rank, bool(is_right), route == Route.ANSWER, propensity)
+    grades: defaultdict[str, _Grades] = defaultdict(_Grades)
+    for (task, _), (_, is_right, answered, propensity) in strongest.items():
+        grades[task].count(is_right, answered, propensity)
+    return grades
+
+
+def _guarantee(grades: _Grades, alpha: float, delta: float) -> GuaranteeNeed:
+    need = answered_rows_needed(alpha, delta, grades.answered_wrong)
+    return GuaranteeNeed(alpha=alpha, delta=delta, have=grades.answered, errors=grades.answered_wrong, need=need)
+
+
+def _labels(grades: _Grades, artefact: FittedOn | None) -> dict[str, Any]:
+    """What the labels allow: those in the database, or those behind the artefact where that has more."""
+    right, wrong = grades.right, grades.wrong
+    if artefact is not None and min(artefact.right, artefact.wrong) > min(right, wrong):
+        right, wrong = artefact.right, artefact.wrong
+    tier = reached(right, wrong)
+    needs = [
+        FittingNeed(rarer=need.tier.rarer, allows=need.tier.allows, missing=need.missing, of=need.of)
+        for need in tiers_ahead(right, wrong)
+    ]
+    return {
+        "right": grades.right,
+        "wrong": grades.wrong,
+        "unweighable": grades.unweighable,
+        "artefact_id": None if artefact is None else artefact.id,
+        "fitted_right": None if artefact is None else artefact.right,
+        "fitted_wrong": None if artefact is None else artefact.wrong,
+        "allows": None if tier is None else tier.allows,
+        "fitting": tuple(needs),
+    }
+
+
+def _next_steps(found: TaskStatus) -> tuple[str, ...]:
+    """The commands that bring this task further."""
+    steps = []
+    if found.waiting:
+        steps.append(COMMANDS_FOR_LABELS)
+    nothing_fitted = found.artefact_id is None
+    if nothing_fitted or found.fitting:
+        folder = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in found.task)
+        quoted = "'" + found.task.replace("'", "'\\''") + "'" if folder != found.task else found.task
+        steps.append(f"demur fit --data graded.jsonl --task {quoted} --out {folder}-artefact")
+    return tuple(steps)
