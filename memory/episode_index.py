@@ -1,0 +1,287 @@
+"""Nearest episodes by the question: a cache of vectors that is checked when opened and rebuilt from SQL (rule 6)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from ..core.errors import SnapshotMismatch
+from ..core.protocols import Embedder
+from ..core.record import Record
+from .episode import Episode
+from .episode_store import EpisodeStore
+from .vector_index import VectorIndex, write_atomically
+
+BATCH = 64
+SLOW = 2.0
+"""Seconds of embedding from which on a progress bar is worth showing."""
+SAVE_EVERY = 256
+
+
+class Neighbour(NamedTuple):
+    """A recalled episode and the cosine similarity of its question."""
+
+    episode: Episode
+    similarity: float
+
+
+class Opened(NamedTuple):
+    """How the index was opened, how many episodes had to be embedded, and why."""
+
+    how: Literal["snapshot", "topped up", "rebuilt"]
+    embedded: int
+    reason: str
+
+
+class Manifest(Record):
+    """What a snapshot has to be. Kept as JSON beside it, until there is a table for it in SQL."""
+
+    format: Literal[1] = 1
+    snapshot: str = Field(pattern=r"^episodes-[0-9a-f]{32}\.faiss$")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    embedder: str
+    width: int
+    count: int
+    through: int
+
+
+class EpisodeIndex:
+    """Vectors of the questions of all episodes, each under a hash of its episode's id.
+
+    SQL decides who may be found: every search asks the store which episodes qualify (tenant, task, model, graded),
+    embeds those that are not in the index yet, and looks among these alone. So another tenant's episode is never
+    returned, other processes' new episodes are seen at once, and deleted ones are gone at once. The key is a hash of
+    the id and not the counter, because SQLite may give the number of a deleted row to a new one.
+
+    Args:
+        store: the episodes.
+        embedder: its `name` is bound into the snapshot: another embedder rebuilds.
+        folder: where snapshot and manifest are; None keeps the index in memory only.
+        progress: show a progress bar (on a terminal, on stderr) when it will take over two seconds.
+    """
+
+    def __init__(
+        self, store: EpisodeStore, embedder: Embedder, folder: str | Path | None, *, progress: bool = True
+    ) -> None:
+        self.store = store
+        self.embedder = embedder
+        self.folder = None if folder is None else Path(folder)
+        self.progress = progress
+        self._index: VectorIndex | None = None
+        self._unsaved = 0
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        with self._lock:
+            return 0 if self._index is None else len(self._index)
+
+    def open(self) -> Opened:
+        """Open the snapshot, or rebuild it when it is missing, damaged, of other content or of another embedder.
+
+        Called by the first search. A snapshot that is merely old is topped up and deleted episodes are taken out.
+
+        Raises:
+            StoreError: SQL cannot be read, or the new snapshot cannot be written.
+            BadInput: the embedder gave vectors that cannot be used.
+        """
+        with self._lock:
+            try:
+                self._index = self._read_snapshot()
+                how, reason = "snapshot", "the snapshot is the one that was written"
+            except SnapshotMismatch as mismatch:
+                self._index = VectorIndex(self.embedder.width)
+                how, reason = "rebuilt", str(mismatch)
+            embedded, removed = self._follow(self.store.members(tenant=None), whole=True)
+            if how == "snapshot" and (embedded or removed):
+                how, reason = "topped up", f"{embedded} episodes were new and {removed} gone since the snapshot"
+            if how != "snapshot":
+                self.save()
+            return Opened(how, embedded, reason)
+
+    def refresh(self) -> int:
+        """Take in new episodes, drop deleted ones, save. Returns how many changed."""
+        with self._lock:
+            if self._index is None:
+                return self.open().embedded
+            embedded, removed = self._follow(self.store.members(tenant=None), whole=True)
+            if embedded or removed or self._unsaved:
+                self.save()
+            return embedded + removed
+
+    def rebuild(self) -> int:
+        """Embed everything again from SQL. Returns the number of episodes."""
+        with self._lock:
+            self._index = VectorIndex(self.embedder.width)
+            embedded, _ = self._follow(self.store.members(tenant=None), whole=True)
+            self.save()
+            return embedded
+
+    def search(
+        self,
+        question: str,
+        *,
+        tenant: str,
+        task: str | None = None,
+        model: str | None = None,
+        graded_only: bool = True,
+        limit: int = 50,
+    ) -> tuple[Neighbour, ...]:
+        """The tenant's episodes whose questions are nearest to `question`, nearest first.
+
+        Raises:
+            BadInput: `limit` is below 1, or the question cannot be embedded.
+            StoreError: SQL cannot be read.
+        """
+        with self._lock:
+            if self._index is None:
+                self.open()
+            assert self._index is not None
+            members = self.store.members(tenant=tenant, task=task, model=model, graded_only=graded_only)
+            self._follow(members)
+            if self._unsaved >= SAVE_EVERY:
+                self.save()
+            ids = {_key(id): id for id in members}
+            vector = self.embedder.embed([question])[0]
+            hits = self._index.search(vector, limit, allowed=list(ids))
+            episodes = self.store.fetch([members[ids[hit.id]] for hit in hits])
+        neighbours = ((episodes.get(ids[hit.id]), hit.score) for hit in hits)
+        # An episode that was deleted between the two queries, its number perhaps given away, is not there any more.
+        return tuple(Neighbour(episode, score) for episode, score in neighbours if episode and episode.tenant == tenant)
+
+    async def aopen(self) -> Opened:
+        return await asyncio.to_thread(self.open)
+
+    async def arefresh(self) -> int:
+        return await asyncio.to_thread(self.refresh)
+
+    async def asearch(
+        self,
+        question: str,
+        *,
+        tenant: str,
+        task: str | None = None,
+        model: str | None = None,
+        graded_only: bool = True,
+        limit: int = 50,
+    ) -> tuple[Neighbour, ...]:
+        return await asyncio.to_thread(
+            self.search, question, tenant=tenant, task=task, model=model, graded_only=graded_only, limit=limit
+        )
+
+    def save(self) -> None:
+        """Write the snapshot under a fresh name, then point the manifest at it: a crash between leaves the old pair.
+
+        Raises:
+            StoreError: the files could not be written; the old pair is untouched.
+        """
+        with self._lock:
+            if self.folder is None or self._index is None:
+                return
+            name = f"episodes-{uuid.uuid4().hex}.faiss"
+            manifest = Manifest(
+                snapshot=name,
+                sha256=self._index.save(self.folder / name),
+                embedder=self.embedder.name,
+                width=self.embedder.width,
+                count=len(self._index),
+                through=max(self.store.members(tenant=None).values(), default=0),
+            )
+            try:
+                old = self._read_manifest().snapshot
+            except SnapshotMismatch:
+                old = None
+            write_atomically(self._manifest_path, manifest.model_dump_json().encode())
+            if old is not None:
+                (self.folder / old).unlink(missing_ok=True)
+            self._unsaved = 0
+
+    @property
+    def _manifest_path(self) -> Path:
+        assert self.folder is not None
+        return self.folder / "episodes.json"
+
+    def _read_manifest(self) -> Manifest:
+        try:
+            return Manifest.model_validate_json(self._manifest_path.read_bytes())
+        except FileNotFoundError as error:
+            raise SnapshotMismatch("there is no snapshot yet") from error
+        except (OSError, ValidationError) as error:
+            raise SnapshotMismatch(f"the manifest {str(self._manifest_path)!r} cannot be read: {error}") from error
+
+    def _read_snapshot(self) -> VectorIndex:
+        if self.folder is None:
+            raise SnapshotMismatch("the index is kept in memory only")
+        manifest = self._read_manifest()
+        mine = (self.embedder.name, self.embedder.width)
+        if (manifest.embedder, manifest.width) != mine:
+            raise SnapshotMismatch(
+                f"the snapshot was embedded by {manifest.embedder!r} (width {manifest.width}), not by "
+                f"{mine[0]!r} (width {mine[1]})"
+            )
+        index = VectorIndex.open(self.folder / manifest.snapshot, manifest.sha256)
+        if (index.width, len(index)) != (manifest.width, manifest.count):
+            raise SnapshotMismatch(
+                f"the snapshot holds {len(index)} vectors of width {index.width}: not the manifest's"
+            )
+        return index
+
+    def _follow(self, members: dict[str, int], *, whole: bool = False) -> tuple[int, int]:
+        """Embed the members that are missing; with `whole`, drop what is no member. Returns (embedded, removed)."""
+        index = self._index
+        assert index is not None
+        removed = 0
+        if whole:
+            wanted = {_key(id) for id in members}
+            removed = index.remove([key for key in index.ids.tolist() if key not in wanted])
+        missing = [number for id, number in members.items() if _key(id) not in index]
+        embedded = 0
+        with self._bar(len(missing)) as advance:
+            for start in range(0, len(missing), BATCH):
+                batch = self.store.fetch(missing[start : start + BATCH])
+                new = {_key(id): episode for id, episode in batch.items() if _key(id) not in index}
+                if new:
+                    index.add(list(new), self.embedder.embed([episode.question for episode in new.values()]))
+                embedded += len(new)
+                advance(min(BATCH, len(missing) - start))
+        self._unsaved += embedded + removed
+        return embedded, removed
+
+    @contextmanager
+    def _bar(self, total: int) -> Iterator[Callable[[int], None]]:
+        """A progress bar that appears once the pace so far says that the whole takes longer than SLOW seconds."""
+        from rich.console import Console
+        from rich.progress import Progress
+
+        console = Console(stderr=True)
+        wanted = self.progress and console.is_terminal
+        bar = Progress(console=console, transient=True)
+        task = bar.add_task("Embedding episodes", total=total)
+        clock = self.store.clock
+        began, done, shown = clock.monotonic(), 0, False
+
+        def advance(count: int) -> None:
+            nonlocal done, shown
+            done += count
+            bar.update(task, completed=done)
+            if wanted and not shown and done < total and (clock.monotonic() - began) * total / done > SLOW:
+                bar.start()
+                shown = True
+
+        try:
+            yield advance
+        finally:
+            if shown:
+                bar.stop()
+
+
+def _key(id: str) -> int:
+    """63 bits of a hash of the episode's id."""
+    return int.from_bytes(hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 1
