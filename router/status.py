@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -179,7 +180,7 @@ def _runs(connection: Connection, tenant: str | None) -> dict[str, int]:
     query = select(runs.c.task, func.count()).group_by(runs.c.task)
     if tenant is not None:
         query = query.where(runs.c.tenant == tenant)
-    return dict(connection.execute(query).tuples().all())
+    return {str(task): int(count) for task, count in connection.execute(query)}
 
 
 def _decisions(connection: Connection, tenant: str | None) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
@@ -200,7 +201,7 @@ def _waiting(connection: Connection, tenant: str | None) -> dict[str, int]:
     query = select(review_items.c.task, func.count()).where(undecided).group_by(review_items.c.task)
     if tenant is not None:
         query = query.where(review_items.c.tenant == tenant)
-    return dict(connection.execute(query).tuples().all())
+    return {str(task): int(count) for task, count in connection.execute(query)}
 
 
 def _grades(connection: Connection, tenant: str | None) -> defaultdict[str, _Grades]:
@@ -274,7 +275,6 @@ def _next_steps(found: TaskStatus) -> tuple[str, ...]:
         steps.append(COMMANDS_FOR_LABELS)
     nothing_fitted = found.artefact_id is None
     if nothing_fitted or found.fitting:
-        folder = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in found.task)
-        quoted = "'" + found.task.replace("'", "'\\''") + "'" if folder != found.task else found.task
-        steps.append(f"demur fit --data graded.jsonl --task {quoted} --out {folder}-artefact")
+        plain = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in found.task).strip("-")
+        steps.append(f"demur fit --data graded.jsonl --task {shlex.quote(found.task)} --out {plain or 'task'}-artefact")
     return tuple(steps)

@@ -62,8 +62,9 @@ def _artefacts(settings: Settings) -> dict[str, FittedOn]:
     found = {}
     for task, folder in named.items():
         artefact = Artefact.load(Path(folder))
-        head = max(artefact.heads.values(), key=lambda one: one.labels)
-        found[task] = FittedOn(artefact.id, head.right, head.labels - head.right)
+        head = max(artefact.heads.values(), key=lambda one: one.labels, default=None)
+        right, wrong = (0, 0) if head is None else (head.right, head.labels - head.right)
+        found[task] = FittedOn(artefact.id, right, wrong)
     return found
 
 
