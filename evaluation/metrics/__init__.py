@@ -1,1 +1,1 @@
-"""Metrics, one short file each: arrays in, a value with its interval out."""
+"""One short file a metric. Each gives the plain number and the form that the bootstrap resamples."""
