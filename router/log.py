@@ -23,12 +23,13 @@ from ..core.run import EffectState, Result, Round, Run, RunState
 from ..core.stored_result import pack_result
 from ..core.text import limited
 from ..review.queue import ReviewQueue
+from .ending import ERROR_LIMIT, end_by_effects
 from .resumption import Resumption, approved_item, resumption_of
 from .run_rows import cost_columns, decision_row, round_row, run_of, run_row
 from .unknown import mark_unknown
 
 Runs = list[Run]
-_ERROR_LIMIT = 10_000
+_NAME_LIMIT = 150
 _ENDED_BY_A_HUMAN = (RunState.WAITING, RunState.UNKNOWN)
 
 
@@ -40,7 +41,7 @@ class RunLog:
         self.clock = clock
         self.queue = ReviewQueue(database, clock)
 
-    def start(self, run: Run, mode: Mode, owner: str) -> Run:
+    def start(self, run: Run, mode: Mode, owner: str, *, model: str | None = None) -> Run:
         """Store a new run, or find the one that its idempotency key already has.
 
         A key is spent by whatever its run came to. Only a run that failed before its effect (or of which a human
@@ -48,6 +49,7 @@ class RunLog:
 
         Args:
             owner: the process that works on it (`this_process()`).
+            model: the name of the model that will answer, until a response says its own.
 
         Returns:
             `run` itself, or the stored run of the same tenant and key: compare the ids.
@@ -67,7 +69,9 @@ class RunLog:
                     )
                 if not _let_go(connection, found):
                     return found
-            connection.execute(runs.insert().values(run_row(run, mode, owner, self.clock.now())))
+            row = run_row(run, mode, owner, self.clock.now())
+            row["model"] = None if model is None else limited(model, _NAME_LIMIT)
+            connection.execute(runs.insert().values(row))
             return run
 
     def record_round(self, run_id: str, round: Round, *, review: ReviewItem | None = None) -> str | None:
@@ -102,7 +106,7 @@ class RunLog:
             connection.execute(decisions.insert().values(decision_row(decision, row.task, row.tenant)))
             changes: dict[str, Any] = {"recommended": decision.route.value, "updated_at": now}
             if round.response is not None:
-                changes["model"] = limited(round.response.model, 150)
+                changes["model"] = limited(round.response.model, _NAME_LIMIT)
             review_id = None
             defers = decision.route is Route.DEFER and decision.mode is Mode.ENFORCE
             if review is None and defers:
@@ -152,7 +156,7 @@ class RunLog:
                 self._ask_what_happened(connection, run_id)
             if row.state == RunState.OPEN.value or (row.state == state.value and state in _ENDED_BY_A_HUMAN):
                 changes["state"] = state.value
-                changes["error"] = None if error is None else limited(error, _ERROR_LIMIT)
+                changes["error"] = None if error is None else limited(error, ERROR_LIMIT)
                 if result is not None:
                     changes |= {"route": result.route.value, "recommended": result.recommended.value}
                     changes["result"] = pack_result(result)
@@ -161,6 +165,26 @@ class RunLog:
             elif state not in _ENDED_BY_A_HUMAN:
                 raise StaleItem(f"run {run_id!r} is {row.state} already and cannot become {state}")
             connection.execute(runs.update().where(runs.c.id == run_id).values(changes))
+
+    def fail(self, run_id: str, error: BaseException) -> RunState:
+        """End a run that an exception broke off, by what its effects say; a run that has ended already is left alone.
+
+        `done` where its effect is done (only the telling went wrong), `unknown` with a review where an effect was
+        started and nobody knows, else `failed`.
+
+        Returns:
+            the state that the run is in now.
+
+        Raises:
+            StoreError: nothing was stored.
+        """
+        text = f"{type(error).__name__}: {error}"
+        with self.database.transaction() as connection:
+            row = _must_find(connection, run_id)
+            if row.state != RunState.OPEN.value:
+                return RunState(row.state)
+            now, why = self.clock.now(), "how it ended could not be stored"
+            return end_by_effects(connection, self.queue, row, now, error=text, why_unknown=why)
 
     def resume(self, run_id: str, owner: str) -> Resumption:
         """Hand an approved tool call to one process: the run is open again and `owner`'s.
@@ -242,8 +266,8 @@ class RunLog:
         for effect in unsure:
             mark_unknown(connection, self.queue, effect, "how it ended could not be stored", self.clock.now())
 
-    async def astart(self, run: Run, mode: Mode, owner: str) -> Run:
-        return await asyncio.to_thread(self.start, run, mode, owner)
+    async def astart(self, run: Run, mode: Mode, owner: str, *, model: str | None = None) -> Run:
+        return await asyncio.to_thread(self.start, run, mode, owner, model=model)
 
     async def arecord_round(
         self,
@@ -263,6 +287,9 @@ class RunLog:
         error: str | None = None,
     ) -> None:
         await asyncio.to_thread(self.finish, run_id, state, result, cost, error)
+
+    async def afail(self, run_id: str, error: BaseException) -> RunState:
+        return await asyncio.to_thread(self.fail, run_id, error)
 
     async def aresume(self, run_id: str, owner: str) -> Resumption:
         return await asyncio.to_thread(self.resume, run_id, owner)

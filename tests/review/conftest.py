@@ -58,7 +58,7 @@ def make_item(clock):
 
 @pytest.fixture
 def defer(log, queue):
-    """defer(call=..., text=..., label_propensity=...): a stored run that waits; gives (run id, item id, response id)."""
+    """defer(call=..., text=..., ...): a stored run that waits; gives (run id, item id, response id)."""
 
     def make(call=None, text="Paris", label_propensity=0.25, review=None):
         call = call or Call.ask("What is the capital of France?")

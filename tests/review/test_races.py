@@ -126,9 +126,15 @@ class QueueMachine(RuleBasedStateMachine):
         )
         self.queue.enqueue(item)
         made = self.clock.now()
+        order = (-priority, made, item.id)
         self.model[item.id] = {
-            "state": "open", "owner": None, "until": None, "due": due_at, "version": 0, "order": (-priority, made, item.id)
-        }  # fmt: skip
+            "state": "open",
+            "owner": None,
+            "until": None,
+            "due": due_at,
+            "version": 0,
+            "order": order,
+        }
 
     @rule(seconds=st.sampled_from([1, 4, 10]))
     def wait(self, seconds):
