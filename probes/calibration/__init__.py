@@ -1,0 +1,1 @@
+"""Calibrators: fused log-odds in, probabilities out. One file each."""

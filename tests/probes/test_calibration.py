@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from demur.core.errors import BadInput, ConfigurationError
+from demur.probes.calibration.base import logit, sigmoid
+from demur.probes.calibration.beta import Beta
+from demur.probes.calibration.identity import Identity
+from demur.probes.calibration.isotonic import Isotonic
+from demur.probes.calibration.platt import Platt
+from demur.probes.calibration.platt_prior import PlattPrior
+from demur.probes.calibration.prior import PriorCalibrator
+from demur.probes.calibration.registry import CALIBRATORS, calibrator_from_dict, make_calibrator
+from demur.probes.calibration.select import clustered_standard_error, select_calibrator
+from demur.probes.calibration.temperature import Temperature
+
+NAMES = sorted(CALIBRATORS)
+
+
+def drawn(n: int, slope: float = 1.0, intercept: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    scores = draw.normal(size=n) * 2.0
+    return scores, (draw.random(n) < sigmoid(slope * scores + intercept)).astype(float)
+
+
+def test_identity() -> None:
+    assert Identity().predict([0.0, math.log(3.0)]) == pytest.approx([0.5, 0.75])
+
+
+def test_temperature_by_hand() -> None:
+    # Scores of +-2 that are right three times in four: sigmoid(2/T) = 3/4, so T = 2/ln 3.
+    calibrator = Temperature().fit([2.0] * 4 + [-2.0] * 4, [1, 1, 1, 0, 0, 0, 0, 1])
+    assert calibrator.temperature_ == pytest.approx(2.0 / math.log(3.0), rel=1e-5)
+
+
+def test_platt_by_hand() -> None:
+    # Separated rows: the smoothed targets 11/12 and 1/12 are met exactly, so slope = ln 11.
+    calibrator = Platt().fit([1.0] * 10 + [-1.0] * 10, [1] * 10 + [0] * 10)
+    assert calibrator.slope_ == pytest.approx(math.log(11.0), rel=1e-4)
+    assert calibrator.intercept_ == pytest.approx(0.0, abs=1e-4)
+
+
+def test_platt_and_beta_agree_with_scikit_learn() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    scores, correct = drawn(4000, 0.5, 0.7)
+    # Smoothing moves 2000-row targets by 1/2000; the fits may differ by about that.
+    plain = LogisticRegression(C=1e9, tol=1e-10, max_iter=1000).fit(scores[:, None], correct)
+    assert Platt().fit(scores, correct).predict(scores) == pytest.approx(
+        plain.predict_proba(scores[:, None])[:, 1], abs=2e-3
+    )
+    features = np.column_stack([np.log(sigmoid(scores)), -np.log(sigmoid(-scores))])
+    plain = LogisticRegression(C=1e9, tol=1e-10, max_iter=1000).fit(features, correct)
+    assert (plain.coef_ > 0).all()
+    assert Beta().fit(scores, correct).predict(scores) == pytest.approx(plain.predict_proba(features)[:, 1], abs=3e-3)
+
+
+def test_platt_does_not_care_about_the_scale_of_scores() -> None:
+    scores, correct = drawn(500, 0.5)
+    expected = Platt().fit(scores, correct).predict(scores)
+    for scale in (1e-6, 1e6):
+        assert Platt().fit(scores * scale, correct).predict(scores * scale) == pytest.approx(expected, abs=1e-4)
+
+
+def test_platt_prior_holds_the_line_and_gives_way_to_rows() -> None:
+    # One row: almost the prior, slope 1 around the mean score.
+    few = PlattPrior().fit([0.3, -0.3], [1, 0])
+    assert few.slope_ == pytest.approx(1.0, abs=0.1)
+    assert few.predict([0.0]) == pytest.approx([0.5], abs=1e-6)
+    scores, correct = drawn(5000, 0.4, 0.5)
+    many = PlattPrior().fit(scores, correct)
+    assert many.slope_ == pytest.approx(0.4, abs=0.05)
+
+
+def test_isotonic_by_hand() -> None:
+    # Grades 0 1 0 1 pool to 0, 1/2, 1/2, 1; four rows keep within [1/6, 5/6]; between knots it is a line.
+    calibrator = Isotonic().fit([1.0, 2.0, 3.0, 4.0], [0, 1, 0, 1])
+    assert calibrator.predict([0.0, 1.0, 2.5, 4.0, 9.0]) == pytest.approx([1 / 6, 1 / 6, 0.5, 5 / 6, 5 / 6])
+    assert calibrator.predict([1.5]) == pytest.approx([(1 / 6 + 0.5) / 2])
+
+
+def test_prior_says_that_it_knows_nothing() -> None:
+    confidence = PriorCalibrator(0.3).confidence(("a",))
+    assert confidence.is_prior
+    assert (confidence.value, confidence.interval.low, confidence.interval.high) == (0.3, 0.0, 1.0)
+    assert confidence.calibrator == "prior"
+    assert PriorCalibrator().predict([1.0, 9.0]).tolist() == [0.5, 0.5]
+    for bad in (0.0, 1.0, math.nan):
+        with pytest.raises(ConfigurationError):
+            PriorCalibrator(bad)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_probabilities_rise_within_0_and_1_and_survive_json(name: str, data: st.DataObject) -> None:
+    n = data.draw(st.integers(2, 30))
+    scores = data.draw(st.lists(st.floats(-50, 50), min_size=n, max_size=n))
+    correct = data.draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
+    calibrator = make_calibrator(name).fit(scores, correct)
+    grid = np.linspace(-1e3, 1e3, 101)
+    got = calibrator.predict(grid)
+    assert ((got >= 0.0) & (got <= 1.0)).all()
+    assert (np.diff(got) >= -1e-12).all()
+    again = calibrator_from_dict(json.loads(json.dumps(calibrator.to_dict())))
+    assert (again.predict(grid) == got).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_are_repetitions(name: str) -> None:
+    scores, correct = drawn(60)
+    times = np.random.default_rng(1).integers(1, 4, 60)
+    weighted = make_calibrator(name).fit(scores, correct, times).predict(scores)
+    repeated = make_calibrator(name).fit(np.repeat(scores, times), np.repeat(correct, times)).predict(scores)
+    # Smoothing and the prior see 60 rows instead of 120.
+    assert weighted == pytest.approx(repeated, abs=0.05 if name != "temperature" else 1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("scores", "correct", "weights"),
+    [
+        ([1.0, math.nan], [0, 1], None),
+        ([1.0, math.inf], [0, 1], None),
+        ([1.0, 2.0], [0, 1, 1], None),
+        ([1.0, 2.0], [0, math.nan], None),
+        ([1.0, 2.0], [0, 0.5], None),
+        ([1.0, 2.0], [0, 1], [1.0, -1.0]),
+        ([1.0, 2.0], [0, 1], [0.0, 0.0]),
+        ([], [], None),
+    ],
+)
+def test_unusable_rows_are_bad_input(name: str, scores: list, correct: list, weights: list | None) -> None:
+    with pytest.raises(BadInput):
+        make_calibrator(name).fit(scores, correct, weights)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {},
+        {"name": "os.system"},
+        {"name": "platt", "slope": "1", "intercept": 0.0},
+        {"name": "platt", "slope": math.nan, "intercept": 0.0},
+        {"name": "platt", "slope": -1.0, "intercept": 0.0},
+        {"name": "temperature", "temperature": 0.0},
+        {"name": "beta", "a": 1.0, "b": 1.0},
+        {"name": "isotonic", "knots": [1.0, 0.0], "values": [0.1, 0.2]},
+        {"name": "isotonic", "knots": [0.0, 1.0], "values": [0.3, 0.2]},
+        {"name": "isotonic", "knots": "x", "values": [0.3]},
+        {"name": "isotonic", "knots": [0.0], "values": [1.5]},
+    ],
+)
+def test_stored_nonsense_is_bad_input(stored: dict) -> None:
+    with pytest.raises(BadInput):
+        calibrator_from_dict(stored)
+
+
+def choose(scores: np.ndarray, correct: np.ndarray) -> str:
+    ids, candidates = np.arange(len(scores)), ["isotonic", "beta", "platt", "temperature", "identity"]
+    return select_calibrator(scores, correct, ids, ids % 5, candidates).calibrator.name
+
+
+def test_the_simplest_that_is_good_enough_wins() -> None:
+    scores, correct = drawn(1500)
+    assert choose(scores, correct) == "identity"
+    scores, correct = drawn(1500, slope=0.2, seed=1)
+    assert choose(scores, correct) == "temperature"
+    scores, correct = drawn(1500, slope=0.2, intercept=1.5)
+    assert choose(scores, correct) == "platt"
+
+
+def test_a_step_needs_isotonic() -> None:
+    draw = np.random.default_rng(0)
+    scores = draw.uniform(-3, 3, 3000)
+    chance = np.where(np.abs(scores) < 2, 0.5, np.where(scores > 0, 0.95, 0.05))
+    assert choose(scores, (draw.random(3000) < chance).astype(float)) == "isotonic"
+
+
+def test_out_of_fold_probabilities_do_not_see_their_own_fold() -> None:
+    scores, correct = drawn(200)
+    folds = np.arange(200) % 5
+    first = select_calibrator(scores, correct, np.arange(200), folds, ["platt"]).out_of_fold
+    flipped = correct.copy()
+    flipped[folds == 0] = 1.0 - flipped[folds == 0]
+    second = select_calibrator(scores, flipped, np.arange(200), folds, ["platt"]).out_of_fold
+    assert (first[folds == 0] == second[folds == 0]).all()
+    assert (first[folds == 1] != second[folds == 1]).any()
+
+
+def test_a_group_over_two_folds_is_refused() -> None:
+    scores, correct = drawn(20)
+    with pytest.raises(BadInput, match="split over folds"):
+        select_calibrator(scores, correct, np.zeros(20, dtype=int), np.arange(20) % 5, ["platt"])
+
+
+def test_clustered_standard_error_by_hand() -> None:
+    # Independent rows: sd/sqrt(n) of 0, 2, 4, 6 is sqrt(20/3)/2.
+    values, ones = np.array([0.0, 2.0, 4.0, 6.0]), np.ones(4)
+    assert clustered_standard_error(values, ones, np.arange(4)) == pytest.approx(math.sqrt(20 / 3) / 2)
+    # Copies add nothing.
+    doubled = clustered_standard_error(np.repeat(values, 2), np.ones(8), np.repeat(np.arange(4), 2))
+    assert doubled == pytest.approx(math.sqrt(20 / 3) / 2)
+
+
+def test_logit_and_sigmoid_undo_each_other_far_out() -> None:
+    assert logit(sigmoid([-20.0, 0.0, 15.0])) == pytest.approx([-20.0, 0.0, 15.0], rel=1e-4)
+    assert sigmoid([-1e4, 1e4]).tolist() == [0.0, 1.0]
