@@ -219,6 +219,11 @@ class ReviewQueue:
             number = {row[0]: row[1] for row in found}
         return {state: number.get(state.value, 0) for state in ReviewState}
 
+    def waiting(self) -> int:
+        """How many items wait for a decision, claimed ones included."""
+        counts = self.counts()
+        return counts[ReviewState.OPEN] + counts[ReviewState.CLAIMED]
+
     def list(
         self,
         state: ReviewState | None = None,

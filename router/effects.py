@@ -22,31 +22,29 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import JsonValue
-from sqlalchemy import Connection, Row, select, update
 
 from ..core.database import Database
-from ..core.database.tables import effects, runs
+from ..core.database.tables import effects
 from ..core.errors import (
     BadInput,
     DemurError,
     EffectBusy,
-    EffectFailed,
     EffectUnknown,
     ResultNotStored,
     StoreError,
 )
 from ..core.protocols import Clock
 from ..core.record import canonical_json
-from ..core.run import Effect, EffectState, NotStored, RunState
-from ..core.stored_value import pack, unpack
+from ..core.run import Effect, EffectState, RunState
+from ..core.stored_value import pack
 from ..core.text import limited
 from ..review.queue import ReviewQueue
-from .owner import is_alive
+from .effect_rows import check_may_run, effect_of, find_effect, run_row_of, update_effect
+from .settled import settled
 from .unknown import mark_unknown
 
 T = TypeVar("T")
@@ -119,26 +117,26 @@ class EffectLog:
 
         Cancelled before the tool is called, the effect is withdrawn; while it runs, it is `unknown`.
         """
-        done, value = await _settled(self._prepare, key, run_id, tool_name, arguments, idempotent, tenant)
+        done, value = await settled(self._prepare, key, run_id, tool_name, arguments, idempotent, tenant)
         if done:
             return value
         started: list[bool] = []
         try:
-            await _settled(lambda: started.append(self.start(key, run_id) is None))
+            await settled(lambda: started.append(self.start(key, run_id) is None))
         except asyncio.CancelledError:
             if started:  # by this very call: what another one started is not ours to withdraw
-                await _settled(self.withdraw, key, run_id)
+                await settled(self.withdraw, key, run_id)
             raise
         try:
             called: Any = fn()
             value = await called if inspect.isawaitable(called) else called
         except Exception as error:
-            await _settled(self._report, key, run_id, error)
+            await settled(self._report, key, run_id, error)
             raise
         except BaseException as error:
-            await _settled(self._interrupted, key, run_id, error, idempotent)
+            await settled(self._interrupted, key, run_id, error, idempotent)
             raise
-        await _settled(self._done, key, run_id, value)
+        await settled(self._done, key, run_id, value)
         return value
 
     def intend(
@@ -156,14 +154,14 @@ class EffectLog:
             raise BadInput(f"an idempotency key has 1 to 200 characters, not {len(key)}")
         arguments_text = canonical_json(dict(arguments))
         with self.database.transaction() as connection:
-            run = _run(connection, run_id)
+            run = run_row_of(connection, run_id)
             if tenant is not None and tenant != run.tenant:
                 raise BadInput(f"run {run_id!r} is of tenant {run.tenant!r}, not {tenant!r}")
             if run.state != RunState.OPEN.value:
                 raise BadInput(f"run {run_id!r} is {run.state}; only an open run has effects")
             mine = {"run_id": run_id, "state": EffectState.INTENDED.value, "result": None, "error": None}
             mine |= {"may_run_again": False, "updated_at": self.clock.now()}
-            row = _find(connection, run.tenant, key)
+            row = find_effect(connection, run.tenant, key)
             if row is None:
                 named = {"tool_name": tool_name, "arguments": arguments_text}
                 connection.execute(effects.insert().values(tenant=run.tenant, idempotency_key=key, **named, **mine))
@@ -173,12 +171,12 @@ class EffectLog:
                         f"idempotency key {key!r} was used for {row.tool_name!r} with other arguments; use a new key"
                     )
                 if row.state == EffectState.DONE.value:
-                    return _effect(row)
-                _may_run(connection, row, run_id, idempotent)
-                connection.execute(_update(run.tenant, key).values(mine))
-            found = _find(connection, run.tenant, key)
+                    return effect_of(row)
+                check_may_run(connection, row, run_id, idempotent)
+                connection.execute(update_effect(run.tenant, key).values(mine))
+            found = find_effect(connection, run.tenant, key)
             assert found is not None
-            return _effect(found)
+            return effect_of(found)
 
     def start(self, key: str, run_id: str) -> None:
         """`intended` → `started`, committed before the tool is called. Exactly one caller gets through.
@@ -209,9 +207,9 @@ class EffectLog:
     def withdraw(self, key: str, run_id: str, why: str = "withdrawn before the tool was called") -> None:
         """`started` → `failed`, for a tool that was then not called: the key may run again. Else nothing."""
         with self.database.transaction() as connection:
-            run = _run(connection, run_id)
+            run = run_row_of(connection, run_id)
             connection.execute(
-                _update(run.tenant, key)
+                update_effect(run.tenant, key)
                 .where(effects.c.run_id == run_id, effects.c.state == EffectState.STARTED.value)
                 .values(
                     state=EffectState.FAILED.value,
@@ -224,8 +222,8 @@ class EffectLog:
     def get(self, key: str, tenant: str = "default") -> Effect | None:
         """The effect under a key, or None."""
         with self.database.reading() as connection:
-            row = _find(connection, tenant, key)
-            return None if row is None else _effect(row)
+            row = find_effect(connection, tenant, key)
+            return None if row is None else effect_of(row)
 
     async def aget(self, key: str, tenant: str = "default") -> Effect | None:
         return await asyncio.to_thread(self.get, key, tenant)
@@ -274,7 +272,7 @@ class EffectLog:
                 self.withdraw(key, run_id, f"interrupted by {type(error).__name__}; harmless to run again")
                 return
             with self.database.transaction() as connection:
-                row = _find(connection, _run(connection, run_id).tenant, key)
+                row = find_effect(connection, run_row_of(connection, run_id).tenant, key)
                 if row is not None and row.state == EffectState.STARTED.value and row.run_id == run_id:
                     why = f"was interrupted by {type(error).__name__} while it ran"
                     mark_unknown(connection, self.queue, row, why, self.clock.now())
@@ -283,83 +281,13 @@ class EffectLog:
 
     def _move(self, key: str, run_id: str, before: EffectState, otherwise: type[DemurError], **values: Any) -> None:
         with self.database.transaction() as connection:
-            run = _run(connection, run_id)
+            run = run_row_of(connection, run_id)
             moved = connection.execute(
-                _update(run.tenant, key)
+                update_effect(run.tenant, key)
                 .where(effects.c.run_id == run_id, effects.c.state == before.value)
                 .values(updated_at=self.clock.now(), **values)
             )
             if moved.rowcount != 1:
-                row = _find(connection, run.tenant, key)
+                row = find_effect(connection, run.tenant, key)
                 state = "not there" if row is None else f"{row.state} (run {row.run_id!r})"
                 raise otherwise(f"the effect under key {key!r} is {state}, not {before}")
-
-
-async def _settled(function: Callable[..., T], *arguments: Any) -> T:
-    """Run in a thread to the end, even when cancelled meanwhile: a commit is never left to chance."""
-    task = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            cancelled = error
-        except BaseException:  # noqa: BLE001, S110 the task's own error is taken from the task below
-            pass
-    if cancelled is not None:
-        task.exception()
-        raise cancelled
-    return task.result()
-
-
-def _may_run(connection: Connection, row: Row[Any], run_id: str, idempotent: bool) -> None:
-    """Raise unless an effect that is not done may be run (again)."""
-    state, key = EffectState(row.state), row.idempotency_key
-    holder = _run(connection, row.run_id)
-    live = holder.state == RunState.OPEN.value and is_alive(holder.owner) is not False
-    if state is EffectState.STARTED and live:
-        raise EffectBusy(f"{row.tool_name!r} is being run under key {key!r} by {holder.owner}; ask again later")
-    if state is EffectState.INTENDED and row.run_id != run_id and live:
-        raise EffectBusy(f"{row.tool_name!r} is about to be run under key {key!r} by {holder.owner}; ask again later")
-    if idempotent or state is EffectState.INTENDED or row.may_run_again:
-        return
-    if state is EffectState.FAILED:
-        raise EffectFailed(f"{row.tool_name!r} failed under key {key!r} ({row.error}); use a new key to try again")
-    raise EffectUnknown(
-        f"{row.tool_name!r} was started under key {key!r} and interrupted; whether it happened is for a human to find "
-        "out (recover() puts it into the review queue)"
-    )
-
-
-def _run(connection: Connection, run_id: str) -> Row[Any]:
-    row = connection.execute(select(runs).where(runs.c.id == run_id)).one_or_none()
-    if row is None:
-        raise BadInput(f"there is no run {run_id!r}; start it in the run log first")
-    return row
-
-
-def _find(connection: Connection, tenant: str, key: str) -> Row[Any] | None:
-    return connection.execute(
-        select(effects).where(effects.c.tenant == tenant, effects.c.idempotency_key == key).with_for_update()
-    ).one_or_none()
-
-
-def _update(tenant: str, key: str) -> Any:
-    return update(effects).where(effects.c.tenant == tenant, effects.c.idempotency_key == key)
-
-
-def _effect(row: Row[Any]) -> Effect:
-    result = None if row.result is None else unpack(row.result)
-    kept = isinstance(result, NotStored)
-    return Effect(
-        idempotency_key=row.idempotency_key,
-        run_id=row.run_id,
-        tool_name=row.tool_name,
-        arguments=json.loads(row.arguments),
-        state=EffectState(row.state),
-        result=result.text if isinstance(result, NotStored) else result,
-        result_type=result.type_name if isinstance(result, NotStored) and kept else None,
-        error=row.error,
-        may_run_again=row.may_run_again,
-        updated_at=row.updated_at,
-    )

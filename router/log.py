@@ -8,24 +8,25 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, or_, select
+from sqlalchemy import Connection, and_, or_, select
 
 from ..core.call import Call, CallKind
 from ..core.database import Database
 from ..core.database.tables import decisions, effects, rounds, runs
-from ..core.decision import Decision, Mode, Route
+from ..core.decision import Mode, Route
 from ..core.errors import BadInput, StaleItem
 from ..core.protocols import Clock
-from ..core.record import content_hash
 from ..core.response import Cost
-from ..core.review_item import ReviewItem, ReviewKind, SafeEnd
+from ..core.review_item import ReviewItem, ReviewKind
 from ..core.run import EffectState, Result, Round, Run, RunState
 from ..core.stored_result import pack_result
 from ..core.text import limited
 from ..review.queue import ReviewQueue
+from .deferral import plain_item, waiting_result
 from .ending import ERROR_LIMIT, end_by_effects
 from .resumption import Resumption, approved_item, resumption_of
-from .run_rows import cost_columns, decision_row, round_row, run_of, run_row
+from .run_queries import by_key, let_go, load_run, must_find, substance
+from .run_rows import cost_columns, decision_row, round_row, run_row
 from .unknown import mark_unknown
 
 Runs = list[Run]
@@ -60,14 +61,14 @@ class RunLog:
         """
         with self.database.transaction() as connection:
             key = run.call.idempotency_key
-            known = None if key is None else _by_key(connection, run.call.tenant, key)
+            known = None if key is None else by_key(connection, run.call.tenant, key)
             if known is not None:
-                found = _load(connection, known)
-                if _substance(found.call) != _substance(run.call):
+                found = load_run(connection, known)
+                if substance(found.call) != substance(run.call):
                     raise BadInput(
                         f"idempotency key {key!r} was used for another call (run {found.id!r}); use a new key"
                     )
-                if not _let_go(connection, found):
+                if not let_go(connection, found):
                     return found
             row = run_row(run, mode, owner, self.clock.now())
             row["model"] = None if model is None else limited(model, _NAME_LIMIT)
@@ -98,7 +99,7 @@ class RunLog:
                 f"not of round {round.number} of {run_id!r}"
             )
         with self.database.transaction() as connection:
-            row = _must_find(connection, run_id)
+            row = must_find(connection, run_id)
             if row.state != RunState.OPEN.value:
                 raise StaleItem(f"run {run_id!r} is {row.state}; only an open run takes another round")
             now = self.clock.now()
@@ -110,7 +111,7 @@ class RunLog:
             review_id = None
             defers = decision.route is Route.DEFER and decision.mode is Mode.ENFORCE
             if review is None and defers:
-                review = _plain_item(Call.model_validate_json(row.call), round)
+                review = plain_item(Call.model_validate_json(row.call), round)
             if review is not None:
                 if review.run_id != run_id or review.decision_id not in (None, decision.id):
                     raise BadInput(f"review item {review.id!r} is of another run or decision than {decision.id!r}")
@@ -118,7 +119,7 @@ class RunLog:
                 review_id = self.queue.enqueue(review, connection)
                 if review.kind is ReviewKind.DEFERRED:
                     changes |= {"state": RunState.WAITING.value, "route": Route.DEFER.value}
-                    changes["result"] = pack_result(_waiting(row.mode, round, review_id))
+                    changes["result"] = pack_result(waiting_result(row.mode, round, review_id))
             connection.execute(runs.update().where(runs.c.id == run_id).values(changes))
             return review_id
 
@@ -145,7 +146,7 @@ class RunLog:
             StoreError: nothing was stored.
         """
         with self.database.transaction() as connection:
-            row = _must_find(connection, run_id)
+            row = must_find(connection, run_id)
             now = self.clock.now()
             changes: dict[str, Any] = {"updated_at": now}
             if cost is None and result is not None:
@@ -180,7 +181,7 @@ class RunLog:
         """
         text = f"{type(error).__name__}: {error}"
         with self.database.transaction() as connection:
-            row = _must_find(connection, run_id)
+            row = must_find(connection, run_id)
             if row.state != RunState.OPEN.value:
                 return RunState(row.state)
             now, why = self.clock.now(), "how it ended could not be stored"
@@ -194,7 +195,7 @@ class RunLog:
             StoreError: nothing was stored.
         """
         with self.database.transaction() as connection:
-            row = _must_find(connection, run_id)
+            row = must_find(connection, run_id)
             item = approved_item(connection, run_id)
             if row.state != RunState.WAITING.value or item is None:
                 why = "was not approved by a reviewer" if row.state == RunState.WAITING.value else f"is {row.state}"
@@ -204,7 +205,7 @@ class RunLog:
                 .where(runs.c.id == run_id)
                 .values(state=RunState.OPEN.value, owner=owner, updated_at=self.clock.now())
             )
-            return resumption_of(_load(connection, _must_find(connection, run_id)), item)
+            return resumption_of(load_run(connection, must_find(connection, run_id)), item)
 
     def resumable(self, limit: int = 100) -> tuple[str, ...]:
         """Ids of waiting runs whose tool call a human approved, oldest first."""
@@ -220,13 +221,13 @@ class RunLog:
         """The run as it was stored, with every round; None where there is none of this id."""
         with self.database.reading() as connection:
             row = connection.execute(select(runs).where(runs.c.id == run_id)).one_or_none()
-            return None if row is None else _load(connection, row)
+            return None if row is None else load_run(connection, row)
 
     def by_idempotency_key(self, key: str, tenant: str = "default") -> Run | None:
         """The run that has this key now, or None."""
         with self.database.reading() as connection:
-            row = _by_key(connection, tenant, key)
-            return None if row is None else _load(connection, row)
+            row = by_key(connection, tenant, key)
+            return None if row is None else load_run(connection, row)
 
     def list(
         self,
@@ -249,10 +250,10 @@ class RunLog:
         query = query.where(*(runs.c[name] == value for name, value in wanted.items() if value is not None))
         with self.database.reading() as connection:
             if before is not None:
-                last = _must_find(connection, before)
+                last = must_find(connection, before)
                 earlier = and_(runs.c.created_at == last.created_at, runs.c.id < last.id)
                 query = query.where(or_(runs.c.created_at < last.created_at, earlier))
-            return [_load(connection, row) for row in connection.execute(query).all()]
+            return [load_run(connection, row) for row in connection.execute(query).all()]
 
     def _ask_what_happened(self, connection: Connection, run_id: str) -> None:
         unsure = connection.execute(
@@ -313,79 +314,3 @@ class RunLog:
         before: str | None = None,
     ) -> Runs:
         return await asyncio.to_thread(self.list, state, tenant, task, conversation_id, limit, before)
-
-
-def _must_find(connection: Connection, run_id: str) -> Row[Any]:
-    row = connection.execute(select(runs).where(runs.c.id == run_id).with_for_update()).one_or_none()
-    if row is None:
-        raise BadInput(f"there is no run {run_id!r}; start it first")
-    return row
-
-
-def _by_key(connection: Connection, tenant: str, key: str) -> Row[Any] | None:
-    return connection.execute(select(runs).where(runs.c.tenant == tenant, runs.c.idempotency_key == key)).one_or_none()
-
-
-def _load(connection: Connection, row: Row[Any]) -> Run:
-    joined = rounds.join(decisions, and_(decisions.c.run_id == rounds.c.run_id, decisions.c.round == rounds.c.number))
-    found = connection.execute(
-        select(rounds, decisions.c.decision)
-        .select_from(joined)
-        .where(rounds.c.run_id == row.id)
-        .order_by(rounds.c.number)
-    )
-    return run_of(row, found.all())
-
-
-def _substance(call: Call) -> str:
-    """What must be the same under one key."""
-    return content_hash(call.model_dump(mode="json", include={"kind", "messages", "tool_name", "arguments", "task"}))
-
-
-def _let_go(connection: Connection, run: Run) -> bool:
-    """Free the key of a failed run whose effect is known not to have happened; False where it is not free."""
-    if run.state is not RunState.FAILED:
-        return False
-    spent = connection.execute(
-        select(effects.c.state).where(
-            effects.c.run_id == run.id,
-            effects.c.state != EffectState.INTENDED.value,
-            effects.c.may_run_again.is_(False),
-        )
-    ).first()
-    if spent is not None:
-        return False
-    connection.execute(runs.update().where(runs.c.id == run.id).values(idempotency_key=None))
-    return True
-
-
-def _plain_item(call: Call, round_: Round) -> ReviewItem:
-    decision, response = round_.decision, round_.response
-    is_tool = call.kind is CallKind.TOOL
-    return ReviewItem(
-        run_id=decision.run_id,
-        decision_id=decision.id,
-        response_id=None if response is None else response.id,
-        call=call,
-        proposed=None if is_tool or response is None or response.stopped_before_generating else response.text,
-        confidence=round_.confidence,
-        reason=decision.reason,
-        on_expiry=SafeEnd.REJECT if is_tool else SafeEnd.ABSTAIN,
-        due_at=call.deadline,
-    )
-
-
-def _waiting(mode: str, round_: Round, review_id: str) -> Result[Any]:
-    decision: Decision = round_.decision
-    return Result[Any](
-        value=None,
-        route=Route.DEFER,
-        recommended=decision.route,
-        mode=Mode(mode),
-        confidence=round_.confidence,
-        run_id=decision.run_id,
-        response_id=None if round_.response is None else round_.response.id,
-        review_id=review_id,
-        state=RunState.WAITING,
-        reason=decision.reason,
-    )

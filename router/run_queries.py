@@ -1,0 +1,63 @@
+"""How runs are found in the database, and which of them still hold their idempotency key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, select
+
+from ..core.call import Call
+from ..core.database.tables import decisions, effects, rounds, runs
+from ..core.errors import BadInput
+from ..core.record import content_hash
+from ..core.run import EffectState, Run, RunState
+from .run_rows import run_of
+
+
+def must_find(connection: Connection, run_id: str) -> Row[Any]:
+    """The run's row, locked where the database can.
+
+    Raises:
+        BadInput: there is no such run.
+    """
+    row = connection.execute(select(runs).where(runs.c.id == run_id).with_for_update()).one_or_none()
+    if row is None:
+        raise BadInput(f"there is no run {run_id!r}; start it first")
+    return row
+
+
+def by_key(connection: Connection, tenant: str, key: str) -> Row[Any] | None:
+    return connection.execute(select(runs).where(runs.c.tenant == tenant, runs.c.idempotency_key == key)).one_or_none()
+
+
+def load_run(connection: Connection, row: Row[Any]) -> Run:
+    joined = rounds.join(decisions, and_(decisions.c.run_id == rounds.c.run_id, decisions.c.round == rounds.c.number))
+    found = connection.execute(
+        select(rounds, decisions.c.decision)
+        .select_from(joined)
+        .where(rounds.c.run_id == row.id)
+        .order_by(rounds.c.number)
+    )
+    return run_of(row, found.all())
+
+
+def substance(call: Call) -> str:
+    """What must be the same under one key."""
+    return content_hash(call.model_dump(mode="json", include={"kind", "messages", "tool_name", "arguments", "task"}))
+
+
+def let_go(connection: Connection, run: Run) -> bool:
+    """Free the key of a failed run whose effect is known not to have happened; False where it is not free."""
+    if run.state is not RunState.FAILED:
+        return False
+    spent = connection.execute(
+        select(effects.c.state).where(
+            effects.c.run_id == run.id,
+            effects.c.state != EffectState.INTENDED.value,
+            effects.c.may_run_again.is_(False),
+        )
+    ).first()
+    if spent is not None:
+        return False
+    connection.execute(runs.update().where(runs.c.id == run.id).values(idempotency_key=None))
+    return True
