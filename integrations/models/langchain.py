@@ -202,15 +202,27 @@ def _logprob_arguments(
         return asked
     family = {c.__name__ for c in type(chat_model).__mro__}
     if "BaseChatOpenAI" in family:
-        # The Responses API drops log-probabilities; where the user chose it, the model is a black box.
-        return None if getattr(chat_model, "use_responses_api", None) else asked
+        return None if _wants_responses_api(chat_model) else asked
     return asked if "ChatOllama" in family else None
+
+
+def _wants_responses_api(chat_model: Any) -> bool:
+    """The user chose OpenAI's Responses API, or an option or a model that exists only there.
+
+    It drops log-probabilities, so the model is a black box; forcing it elsewhere would make the call fail.
+    """
+    chosen = getattr(chat_model, "use_responses_api", None)
+    if chosen is not None:
+        return bool(chosen)
+    options = ("reasoning", "include", "truncation", "context_management", "use_previous_response_id")
+    if any(getattr(chat_model, o, None) for o in options) or chat_model.output_version == "responses/v1":
+        return True
+    decides = getattr(chat_model, "_use_responses_api", None)  # knows the models that answer nowhere else
+    return bool(decides({})) if callable(decides) else False
 
 
 def _chat_completions(chat_model: Any) -> Any:
     """A copy that does not switch to the Responses API by itself; any other client as it is."""
-    if "BaseChatOpenAI" not in {c.__name__ for c in type(chat_model).__mro__}:
-        return chat_model
-    if getattr(chat_model, "use_responses_api", None) is not None:
+    if "BaseChatOpenAI" not in {c.__name__ for c in type(chat_model).__mro__} or _wants_responses_api(chat_model):
         return chat_model
     return chat_model.model_copy(update={"use_responses_api": False})

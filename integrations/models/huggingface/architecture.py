@@ -47,26 +47,33 @@ class Architecture:
         """L, the number of the final layer."""
         return len(self.blocks)
 
-    def logits(self, states: torch.Tensor, *, final: bool) -> torch.Tensor:
-        """Hidden states (n, width) to logits (n, vocabulary), float32.
+    def readable(self, states: torch.Tensor, *, final: bool) -> torch.Tensor:
+        """Hidden states (..., width) as the unembedding reads them.
 
         Args:
             final: the states are of layer L, already past the final norm; they are not normed twice.
         """
+        if final:
+            return states
+        if self.norm is not None:
+            states = self.norm(states)
+        return states if self.project_out is None else self.project_out(states)
+
+    def unembed(self, states: torch.Tensor) -> torch.Tensor:
+        """Readable states (..., width) to logits (..., vocabulary), float32."""
         import torch
 
-        if not final:
-            if self.norm is not None:
-                states = self.norm(states)
-            if self.project_out is not None:
-                states = self.project_out(states)
         weight = self.unembedding.weight
         assert isinstance(weight, torch.Tensor)
         logits = self.unembedding(states.to(weight.dtype)).float()
-        logits = logits * self.logits_factor / self.logits_divisor
-        if self.softcap is not None:
-            logits = self.softcap * torch.tanh(logits / self.softcap)
-        return logits
+        scale = self.logits_factor / self.logits_divisor
+        if scale != 1.0:  # a pass over the vocabulary for nothing costs as much as the softmax
+            logits = logits * scale
+        return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)
+
+    def logits(self, states: torch.Tensor, *, final: bool) -> torch.Tensor:
+        """Hidden states (..., width) to logits (..., vocabulary), float32: the logit lens."""
+        return self.unembed(self.readable(states, final=final))
 
 
 def architecture_of(model: Any) -> Architecture:

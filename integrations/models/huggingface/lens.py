@@ -18,8 +18,8 @@ from .architecture import Architecture
 if TYPE_CHECKING:
     import torch
 
-BLOCK_ELEMENTS = 4_000_000
-"""Logits held at once, in numbers: 16 MB each for a handful of arrays, whatever the vocabulary."""
+BLOCK_ELEMENTS = 16_000_000
+"""Logits held at once, in numbers: 64 MB each for a handful of arrays, whatever the vocabulary."""
 
 
 def lens_trace(
@@ -40,30 +40,60 @@ def lens_trace(
     import torch
 
     layers = tuple(sorted(states))
-    final = architecture.layer_count
     shape = (len(layers), len(ids))
-    agreement, logprob, entropy, kl, log_rank = (np.zeros(shape, dtype=np.float32) for _ in range(5))
+    parts = [np.zeros(shape, dtype=np.float32) for _ in range(5)]
     weight = architecture.unembedding.weight
     assert isinstance(weight, torch.Tensor)
-    rows = max(1, block_elements // weight.shape[0])
+    # All layers of a token go through the unembedding together: reading its weights is what costs.
+    tokens = max(1, block_elements // (weight.shape[0] * len(layers)))
     with torch.no_grad():
-        for begin in range(0, len(ids), rows):
-            block = slice(begin, begin + rows)
-            chosen = torch.tensor(ids[block], device=states[final].device).unsqueeze(1)
-            final_logp = torch.log_softmax(architecture.logits(states[final][block], final=True), dim=-1)
-            for i, layer in enumerate(layers):
-                if layer == final:
-                    logp = final_logp
-                else:
-                    logp = torch.log_softmax(architecture.logits(states[layer][block], final=False), dim=-1)
-                own = logp.gather(1, chosen)
-                agreement[i, block] = (logp.argmax(dim=-1, keepdim=True) == chosen).squeeze(1).float().cpu().numpy()
-                logprob[i, block] = own.squeeze(1).cpu().numpy()
-                entropy[i, block] = torch.special.entr(logp.exp()).sum(dim=-1).cpu().numpy()
-                gap = torch.where(final_logp > -torch.inf, final_logp - logp, 0.0)
-                kl[i, block] = (final_logp.exp() * gap).sum(dim=-1).clamp(min=0.0).cpu().numpy()
-                log_rank[i, block] = ((logp > own).sum(dim=-1) + 1).double().log().cpu().numpy()
+        for begin in range(0, len(ids), tokens):
+            block = slice(begin, begin + tokens)
+            chosen = torch.tensor(ids[block], device=states[layers[-1]].device)
+            logp = torch.log_softmax(_all_logits(architecture, states, layers, block), dim=-1)
+            for part, values in zip(parts, _read(logp, chosen), strict=True):
+                part[:, block] = values.cpu().numpy()
+    agreement, logprob, entropy, kl, log_rank = parts
     return LensTrace(layers, agreement, logprob, entropy, kl, log_rank)
+
+
+def _all_logits(
+    architecture: Architecture, states: Mapping[int, torch.Tensor], layers: Sequence[int], block: slice
+) -> torch.Tensor:
+    """(layers, tokens, vocabulary)."""
+    import torch
+
+    final = architecture.layer_count
+    stacked = torch.stack([architecture.readable(states[layer][block], final=layer == final) for layer in layers])
+    return architecture.unembed(stacked)
+
+
+def _read(logp: torch.Tensor, chosen: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Agreement, log-probability, entropy, KL(final || layer) and log-rank of the chosen tokens; each (layers, tokens).
+
+    Args:
+        logp: (layers, tokens, vocabulary); the last layer is the final one.
+        chosen: (tokens,) token ids.
+    """
+    import torch
+
+    index = chosen.view(1, -1, 1).expand(logp.shape[0], -1, 1)
+    own = logp.gather(-1, index)
+    agreement = (logp.argmax(dim=-1) == chosen).float()
+    entropy = torch.special.entr(logp.exp()).sum(dim=-1)
+    final = logp[-1]
+    weight = final.exp()
+    kl = torch.stack([_kl(weight, final, layer) for layer in logp])
+    log_rank = ((logp > own).sum(dim=-1) + 1).double().log()
+    return agreement, own.squeeze(-1), entropy, kl, log_rank
+
+
+def _kl(weight: torch.Tensor, final: torch.Tensor, layer: torch.Tensor) -> torch.Tensor:
+    """KL(final || layer) of each token; what the final layer rules out counts nothing."""
+    import torch
+
+    gap = torch.where(final > -torch.inf, final - layer, 0.0)
+    return (weight * gap).sum(dim=-1).clamp(min=0.0)
 
 
 def check_final_layer(architecture: Architecture, state: torch.Tensor, logits: torch.Tensor) -> None:

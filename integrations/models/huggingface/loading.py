@@ -44,6 +44,7 @@ def load_folder(folder: Path, *, dtype: torch.dtype, device: str) -> tuple[Any, 
     Raises:
         ModelError: the folder does not hold a causal language model that opens without running foreign code.
     """
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     if not any(folder.glob("*.safetensors")):
@@ -54,7 +55,7 @@ def load_folder(folder: Path, *, dtype: torch.dtype, device: str) -> tuple[Any, 
             folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, local_files_only=True
         )
         model = model.to(device)
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise ModelError(f"{folder} could not be loaded as a causal language model: {error}") from error
     model.eval()
     return model, tokenizer

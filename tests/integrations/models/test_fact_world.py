@@ -19,7 +19,6 @@ def test_confidence_has_a_ground_truth(fact_world: Any) -> None:
         right[row.frequency].append(generation.response.text == row.answer)
     labels = [1] * len(surprise["often"]) + [0] * len(surprise["never"])
     auroc = roc_auc_score(labels, surprise["often"] + surprise["never"])
-    print({k: (np.mean(v), np.mean(surprise[k])) for k, v in right.items()}, auroc)
     assert auroc > 0.8
     assert np.mean(right["often"]) > 0.8
     assert np.mean(right["never"]) < 0.4
