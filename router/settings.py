@@ -123,11 +123,12 @@ class ToolSettings(Section):
 
 
 class ReviewSettings(Section):
-    """`[review]`. Times in seconds; `expires_after` None means never."""
+    """`[review]`. Times in seconds; `expires_after` None: never; `capacity`: waiting items, None: any number."""
 
     lease_seconds: Positive = 300.0
     expires_after: Positive | None = None
     on_expiry: SafeEnd = SafeEnd.ABSTAIN
+    capacity: Count | None = None
 
 
 class ModelSettings(Section):

@@ -125,6 +125,7 @@ always_review = false        # true: a human looks every time
 lease_seconds = 300.0        # how long a reviewer holds an item
 # expires_after = 86400.0    # seconds until an undecided item ends safely; never by default
 on_expiry = "abstain"        # how it then ends: reject or abstain
+# capacity = 50              # waiting items; beyond that nothing is deferred (default: any number)
 
 [models]
 # default = "gemma-270m"     # model that `demur fit` and `demur eval` load

@@ -1,1 +1,1 @@
-
+"""`router.guard`: the decorator around plain Python functions."""

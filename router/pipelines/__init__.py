@@ -1,0 +1,1 @@
+"""Offline work over many rows: collect evidence, fit an artefact, evaluate it."""

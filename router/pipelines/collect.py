@@ -1,0 +1,156 @@
+"""Ask a model many questions while its inside is read; resumable, in batches, with progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ...core.call import Call
+from ...core.decision import Stage
+from ...core.errors import BadInput, PromptTooLong
+from ...core.evidence import CaptureRequest, Document, Evidence, Need
+from ...core.protocols import Generation, Model, Probe
+from ...core.signal import Signal
+from ..assessor import measure
+from .evidence_cache import CollectedRow, EvidenceCache
+from .rows import QuestionRow
+
+Progress = Callable[[int, int], None]
+"""Told (rows done, rows in all)."""
+
+
+def silent(done: int, total: int) -> None:
+    """No progress shown."""
+
+
+class Collector:
+    """Collects evidence of one model on one arm.
+
+    Args:
+        model: asked in batches where it has `generate_batch`, else one by one.
+        probes: all their signals, of both stages, are kept under their names.
+        capture: what is read off the model.
+        cache_folder: where collected rows are kept between runs.
+        arm: "answer", "retrieve" or "escalate:NAME".
+        float16: keep hidden vectors in half precision.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        probes: Sequence[Probe],
+        capture: CaptureRequest,
+        cache_folder: Path,
+        *,
+        arm: str = "answer",
+        batch_size: int = 16,
+        float16: bool = False,
+    ) -> None:
+        self.model = model
+        self.probes = tuple(probes)
+        self.capture = capture
+        self.arm = arm
+        self.batch_size = batch_size
+        settings: dict[str, Any] = {
+            "fingerprint": asdict(model.fingerprint()),
+            "capture": asdict(capture),
+            "arm": arm,
+            "signals": sorted(name for probe in self.probes for name in probe.signal_names),
+            "float16": float16,
+            "format": 1,
+        }
+        self.cache = EvidenceCache(cache_folder, settings, float16=float16)
+
+    def collect(
+        self,
+        rows: Sequence[QuestionRow],
+        *,
+        documents: Mapping[str, Sequence[Document]] | None = None,
+        progress: Progress = silent,
+    ) -> list[CollectedRow]:
+        """Evidence for every row, in their order; rows collected earlier are read from the cache.
+
+        Raises:
+            BadInput: a question cannot be put to this model; the message names the row.
+            ModelError: the model failed. What was collected before is kept.
+        """
+        known = self.cache.load()
+        fresh = {row.id: known[row.id] for row in rows if row.id in known and known[row.id].question == row.question}
+        waiting = [row for row in rows if row.id not in fresh]
+        # Rows of like length share a batch, so that little is padded.
+        waiting.sort(key=lambda row: (len(row.question), row.id))
+        progress(len(fresh), len(rows))
+        for start in range(0, len(waiting), self.batch_size):
+            batch = waiting[start : start + self.batch_size]
+            collected = self._ask(batch, documents or {})
+            self.cache.append(collected)
+            fresh.update({row.id: row for row in collected})
+            progress(len(fresh), len(rows))
+        return [fresh[row.id] for row in rows]
+
+    def _ask(self, batch: Sequence[QuestionRow], documents: Mapping[str, Sequence[Document]]) -> list[CollectedRow]:
+        calls = [Call.ask(row.question) for row in batch]
+        passages = [tuple(documents.get(row.id, ())) for row in batch]
+        ask_all = getattr(self.model, "generate_batch", None)
+        try:
+            if ask_all is not None:
+                given = passages if any(passages) else None
+                generations: Sequence[Generation] = ask_all(calls, documents=given, capture=self.capture)
+            else:
+                generations = [
+                    self.model.generate(call, documents=docs, capture=self.capture)
+                    for call, docs in zip(calls, passages, strict=True)
+                ]
+        except (BadInput, PromptTooLong) as error:
+            raise BadInput(f"one of the rows {[row.id for row in batch]} cannot be asked: {error}") from error
+        return [
+            self._row(row, call, docs, generation)
+            for row, call, docs, generation in zip(batch, calls, passages, generations, strict=True)
+        ]
+
+    def _row(
+        self, row: QuestionRow, call: Call, documents: tuple[Document, ...], generation: Generation
+    ) -> CollectedRow:
+        evidence = Evidence(
+            call=call,
+            response=generation.response,
+            captured=generation.captured,
+            arm=self.arm,
+            documents=documents,
+            model=self.model,
+        )
+        signals = self._signals(evidence)
+        cost = generation.response.cost
+        return CollectedRow(
+            id=row.id,
+            question=row.question,
+            response=generation.response.text,
+            signals={signal.name: signal.value for signal in signals},
+            hidden=dict(generation.captured.hidden) if generation.captured is not None else {},
+            tokens_in=cost.tokens_in,
+            tokens_out=cost.tokens_out,
+            seconds=cost.seconds,
+        )
+
+    def _signals(self, evidence: Evidence) -> list[Signal]:
+        signals: list[Signal] = []
+        for stage in Stage:
+            for probe in self.probes:
+                if probe.stage is stage:
+                    signals.extend(measure(probe, evidence))
+        return signals
+
+
+def full_capture(model: Model) -> CaptureRequest:
+    """What is worth reading off this model when fitting: nothing off a black box, chosen layers off a white one.
+
+    Vectors at half depth, three quarters and the end; the lens at every second layer of the upper two thirds.
+    """
+    depth = getattr(model, "layer_count", None)
+    if Need.HIDDEN_STATES not in model.provides or depth is None:
+        return CaptureRequest()
+    hidden = tuple(sorted({depth // 2, (3 * depth) // 4, depth}))
+    lens = tuple(layer for layer in range(depth // 3, depth) if (depth - layer) % 2 == 0)
+    return CaptureRequest(hidden_layers=hidden, lens_layers=(*lens, depth))

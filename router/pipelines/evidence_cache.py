@@ -1,0 +1,149 @@
+"""A resumable cache of collected evidence: generations, scalar signals and hidden vectors.
+
+Keyed by a hash of model, prompt, decoding and captures, so that nothing collected under other settings is ever mixed
+in. Append-only shards of JSON and numpy arrays (no pickles); a shard is written whole under another name and then
+renamed, so that a killed run loses at most its last batch.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.errors import StoreError
+from ...core.record import content_hash
+
+
+@dataclass(frozen=True)
+class CollectedRow:
+    """What was collected for one row.
+
+    Attributes:
+        signals: name → value, None where unavailable.
+        hidden: vector name → (width,) float32.
+    """
+
+    id: str
+    question: str
+    response: str
+    signals: Mapping[str, float | None]
+    hidden: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    tokens_in: int = 0
+    tokens_out: int = 0
+    seconds: float = 0.0
+
+
+class EvidenceCache:
+    """Shards of collected rows in a folder of their own.
+
+    Args:
+        folder: where all caches live.
+        settings: everything the evidence depends on; JSON values.
+        float16: store hidden vectors in half precision (range is checked).
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any], *, float16: bool = False) -> None:
+        self.key = content_hash(dict(settings))[:16]
+        self.folder = folder / self.key
+        self._dtype = np.float16 if float16 else np.float32
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            description = self.folder / "settings.json"
+            if not description.exists():
+                _write_whole(description, json.dumps(dict(settings), indent=1, sort_keys=True).encode())
+        except OSError as error:
+            raise StoreError(f"the evidence cache {self.folder} cannot be written: {error}") from error
+
+    def load(self) -> dict[str, CollectedRow]:
+        """All rows by id. A shard that cannot be read whole is left out; its rows are collected again."""
+        rows: dict[str, CollectedRow] = {}
+        for path in sorted(self.folder.glob("shard-*.jsonl.gz")):
+            for row in _read_shard(path):
+                rows[row.id] = row
+        return rows
+
+    def append(self, rows: Sequence[CollectedRow]) -> None:
+        """Write one shard.
+
+        Raises:
+            StoreError: the disk is full or the folder cannot be written; nothing of the shard remains.
+        """
+        if not rows:
+            return
+        count = len(list(self.folder.glob("shard-*.jsonl.gz")))
+        stem = self.folder / f"shard-{count:05d}-{uuid.uuid4().hex[:8]}"
+        names = sorted({name for row in rows for name in row.hidden})
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in names:
+            stacked = np.stack([row.hidden[name] for row in rows if name in row.hidden])
+            limit = np.finfo(self._dtype).max
+            arrays[name] = np.clip(stacked, -limit, limit).astype(self._dtype)
+        lines = [
+            json.dumps(
+                {
+                    "id": row.id,
+                    "question": row.question,
+                    "response": row.response,
+                    "signals": {
+                        name: None if value is None else round(value, 6) for name, value in row.signals.items()
+                    },
+                    "hidden": sorted(row.hidden),
+                    "tokens_in": row.tokens_in,
+                    "tokens_out": row.tokens_out,
+                    "seconds": round(row.seconds, 4),
+                },
+                ensure_ascii=False,
+            )
+            for row in rows
+        ]
+        try:
+            # Vectors first: a shard counts from the moment its JSON is there.
+            if arrays:
+                temporary = stem.with_suffix(".tmp.npz")
+                with temporary.open("wb") as file:
+                    np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
+                os.replace(temporary, stem.with_suffix(".npz"))
+            _write_whole(
+                Path(f"{stem}.jsonl.gz"), gzip.compress("\n".join(lines).encode("utf-8", "surrogatepass"), mtime=0)
+            )
+        except OSError as error:
+            for leftover in self.folder.glob("*.tmp*"):
+                leftover.unlink(missing_ok=True)
+            raise StoreError(f"the evidence cache {self.folder} cannot be written: {error}") from error
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f"{path.name}.tmp{os.getpid()}")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)
+
+
+def _read_shard(path: Path) -> list[CollectedRow]:
+    try:
+        lines = gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass").splitlines()
+        records = [json.loads(line) for line in lines]
+        arrays: dict[str, NDArray[Any]] = {}
+        vectors = Path(str(path).removesuffix(".jsonl.gz") + ".npz")
+        if vectors.exists():
+            with np.load(vectors, allow_pickle=False) as archive:
+                arrays = {name: archive[name].astype(np.float32) for name in archive.files}
+        position = dict.fromkeys(arrays, 0)
+        rows = []
+        for record in records:
+            hidden = {}
+            for name in record.pop("hidden"):
+                hidden[name] = arrays[name][position[name]]
+                position[name] += 1
+            rows.append(CollectedRow(hidden=hidden, **record))
+        return rows
+    except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError):
+        return []

@@ -1,0 +1,99 @@
+"""What one router works with: everything that a run needs, gathered once and handed to its plans."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from ..core.call import Call, CallKind
+from ..core.decision import Decision, Mode, Route
+from ..core.protocols import Clock, Model, Retriever
+from ..core.response import Response
+from ..core.review_item import ReviewItem, SafeEnd
+from ..policies.policy import CostPolicy
+from ..review.queue import ReviewQueue
+from .assessor import Assessor
+from .effects import EffectLog
+from .log import RunLog
+from .settings import ReviewSettings
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function that does something, and whether doing it again under the same key is harmless."""
+
+    name: str
+    run: Callable[..., Any]
+    arun: Callable[..., Any] | None = None
+    idempotent: bool = False
+
+
+class Draws:
+    """Seeded uniform draws, safe to take from several threads; each is recorded with its decision."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random = random.Random(seed) if seed is not None else random.SystemRandom()  # noqa: S311
+        self._lock = threading.Lock()
+
+    def next(self) -> float:
+        with self._lock:
+            return self._random.random()
+
+
+@dataclass(frozen=True)
+class Site:
+    """One task's view of a router: its assessor and policy, the models and stores, and the mode of this call."""
+
+    model: Model | None
+    assessor: Assessor
+    policy: CostPolicy
+    mode: Mode
+    log: RunLog
+    effects: EffectLog
+    clock: Clock
+    owner: str
+    queue: ReviewQueue
+    review: ReviewSettings
+    retriever: Retriever | None = None
+    larger: Mapping[str, Model] = field(default_factory=dict)
+    documents_limit: int = 3
+
+    def past_deadline(self, call: Call) -> bool:
+        return call.deadline is not None and self.clock.now() >= call.deadline
+
+    def queue_closed(self) -> str | None:
+        """Why nobody can be asked now, or None. Outside enforce mode nobody is asked, so the queue is not looked at."""
+        if self.review.capacity is None or self.mode is not Mode.ENFORCE:
+            return None
+        waiting = self.queue.waiting()
+        if waiting < self.review.capacity:
+            return None
+        return f"the review queue is full ({waiting} of {self.review.capacity} places)"
+
+    def review_for(self, call: Call, decision: Decision, draft: Response | None) -> ReviewItem:
+        """The queue item of a deferred call; it expires to a safe end at the deadline or after the set time."""
+        is_tool = call.kind is CallKind.TOOL
+        ends = [call.deadline] if call.deadline is not None else []
+        if self.review.expires_after is not None:
+            ends.append(self.clock.now() + timedelta(seconds=self.review.expires_after))
+        priced = [
+            cost.total for cost in decision.expected_costs if cost.route is Route.ANSWER and cost.total is not None
+        ]
+        return ReviewItem(
+            run_id=decision.run_id,
+            decision_id=decision.id,
+            response_id=draft.id if draft is not None else None,
+            call=call,
+            proposed=None if is_tool or draft is None or draft.stopped_before_generating else draft.text,
+            confidence=decision.confidence,
+            reason=decision.reason,
+            # What going ahead without a human is expected to cost: the most at stake comes first.
+            priority=priced[0] if priced else 0.0,
+            on_expiry=SafeEnd.REJECT if is_tool else self.review.on_expiry,
+            due_at=min(ends) if ends else None,
+            created_at=self.clock.now(),
+        )

@@ -1,0 +1,111 @@
+"""The course of one tool call: judge what proposed it, decide, record, and only then run it, at most once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.call import Call
+from ..core.decision import Decision, Mode, Route, Stage
+from ..core.evidence import Evidence
+from ..core.protocols import Generation
+from ..core.response import Cost
+from ..core.run import Result, Round, RunState
+from .answer_plan import ANSWER_ARM
+from .assessor import Assessment
+from .decide import Options, build_decision
+from .site import Site, Tool
+from .steps import Plan, Step, blocking
+
+
+@dataclass
+class ToolCourse:
+    """The state of one tool run.
+
+    Args:
+        proposal: the generation that proposed the call, to judge it by; None where there is none (then there is too
+            little to go on, and the configured fallback acts).
+    """
+
+    site: Site
+    call: Call
+    run_id: str
+    draw: float
+    tool: Tool
+    proposal: Generation | None = None
+    review_id: str | None = None
+
+    def plan(self) -> Plan[Result[Any]]:
+        decision = yield blocking(self._judge)
+        if decision.route is not Route.ANSWER and decision.mode is Mode.ENFORCE:
+            state = RunState.WAITING if decision.route is Route.DEFER else RunState.DONE
+            return self._result(decision, decision.route, state, None, Cost())
+        started = self.site.clock.monotonic()
+        value = yield self._execution()
+        cost = Cost(seconds=self.site.clock.monotonic() - started)
+        return self._result(decision, Route.ANSWER, RunState.DONE, value, cost)
+
+    def _execution(self) -> Step[Any]:
+        """Rule 5: `started` is committed before the effect, `done` after it."""
+        call, tool, effects = self.call, self.tool, self.site.effects
+        key = call.idempotency_key or self.run_id
+        arguments = (key, self.run_id, call.tool_name or tool.name, call.arguments)
+        options = {"idempotent": tool.idempotent, "tenant": call.tenant}
+        run, arun = tool.run, tool.arun
+
+        def once() -> Any:
+            return effects.run_once(*arguments, lambda: run(**call.arguments), **options)
+
+        async def call_tool() -> Any:
+            # A sync tool goes to a thread: nothing blocks the event loop.
+            if arun is None:
+                return await asyncio.to_thread(run, **call.arguments)
+            return await arun(**call.arguments)
+
+        async def aonce() -> Any:
+            return await effects.arun_once(*arguments, call_tool, **options)
+
+        return Step(run=once, arun=aonce)
+
+    def _judge(self) -> Decision:
+        site, call = self.site, self.call
+        response = self.proposal.response if self.proposal is not None else None
+        captured = self.proposal.captured if self.proposal is not None else None
+        if response is None:
+            assessment = Assessment((), None, "nothing is known of what proposed this call")
+        else:
+            evidence = Evidence(call=call, response=response, captured=captured, arm=ANSWER_ARM, model=site.model)
+            assessment = site.assessor.assess(evidence, Stage.AFTER, deadline=call.deadline)
+        options = Options({}, None, generations=0, draw=self.draw, has_draft=True)
+        decision = build_decision(site, call, self.run_id, 0, Stage.AFTER, assessment, options)
+        review = None
+        if decision.route is Route.DEFER and site.mode is Mode.ENFORCE:
+            review = site.review_for(call, decision, response)
+        recorded = Round(
+            number=0,
+            arm=ANSWER_ARM,
+            response=response,
+            signals=assessment.signals,
+            confidence=assessment.confidence,
+            decision=decision,
+            not_run=dict(assessment.not_run),
+        )
+        site.log.record_round(self.run_id, recorded, review=review)
+        self.review_id = review.id if review is not None else None
+        return decision
+
+    def _result(self, decision: Decision, route: Route, state: RunState, value: Any, cost: Cost) -> Result[Any]:
+        return Result[Any](
+            value=value,
+            route=route,
+            recommended=decision.route,
+            mode=self.site.mode,
+            confidence=decision.confidence,
+            run_id=self.run_id,
+            response_id=self.proposal.response.id if self.proposal is not None else None,
+            review_id=self.review_id,
+            state=state,
+            reason=decision.reason,
+            cost=cost,
+        )
