@@ -48,7 +48,7 @@ def write_folder(folder: Path, manifest: dict[str, Any], blob: bytes, *, overwri
     """
     # Not resolve(): that would follow a link and replace what it points to.
     folder = Path(os.path.abspath(folder))
-    _check_target(folder, overwrite)
+    check_target(folder, overwrite)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -121,7 +121,12 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not allowed")
 
 
-def _check_target(folder: Path, overwrite: bool) -> None:
+def check_target(folder: Path, overwrite: bool) -> None:
+    """Refuse a folder that must not be written to, before hours go into what would be written.
+
+    Raises:
+        BadInput: the folder holds something, and `overwrite` is off or it is no artefact.
+    """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise BadInput(f"{folder} is a file or a link; name a folder for the artefact")
     if not folder.exists() or not any(folder.iterdir()):

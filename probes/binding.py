@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 SIGNAL_VERSION = 1
 """Raised whenever a signal of the same name starts to mean something else."""
 
+RECORDS = "records:"
+"""The identity of an artefact's model begins so where it was fitted on graded records, without a model."""
+
 _LIBRARIES = ("demur", "numpy", "scipy", "scikit-learn", "torch", "transformers")
 
 
@@ -55,6 +58,11 @@ class ModelBinding(Record):
 
     def differences(self, here: Fingerprint, label: str = "model") -> list[str]:
         """Each field that differs, with both values; the name is for people and is not compared."""
+        if self.identity.startswith(RECORDS) and here.identity != self.identity:
+            return [
+                f"{label}: fitted on graded records, without a model, so it vouches for no model (here "
+                f"{here.name[:160]!r}); it serves guarded functions: a Router without model="
+            ]
         pairs = (
             (label, f"{self.name} {self.identity}", f"{here.name} {here.identity}", self.identity == here.identity),
             (f"{label} prompt template", self.prompt, here.prompt, self.prompt == here.prompt),

@@ -13,6 +13,9 @@ from ...core.errors import BadInput, PromptTooLong
 from ...core.evidence import CaptureRequest, Document, Evidence, Need
 from ...core.protocols import Generation, Model, Probe
 from ...core.signal import Signal
+from ...probes.lens import LensProbe
+from ...probes.prompt_statistics import PromptStatistics
+from ...probes.token_statistics import TokenStatistics
 from ..assessor import measure
 from .evidence_cache import CollectedRow, EvidenceCache
 from .rows import QuestionRow
@@ -85,30 +88,36 @@ class Collector:
         for start in range(0, len(waiting), self.batch_size):
             batch = waiting[start : start + self.batch_size]
             collected = self._ask(batch, documents or {})
-            self.cache.append(collected)
-            fresh.update({row.id: row for row in collected})
+            fresh.update({row.id: row for row in self.cache.append(collected)})
             progress(len(fresh), len(rows))
         return [fresh[row.id] for row in rows]
 
     def _ask(self, batch: Sequence[QuestionRow], documents: Mapping[str, Sequence[Document]]) -> list[CollectedRow]:
         calls = [Call.ask(row.question) for row in batch]
         passages = [tuple(documents.get(row.id, ())) for row in batch]
-        ask_all = getattr(self.model, "generate_batch", None)
-        try:
-            if ask_all is not None:
-                given = passages if any(passages) else None
-                generations: Sequence[Generation] = ask_all(calls, documents=given, capture=self.capture)
-            else:
-                generations = [
-                    self.model.generate(call, documents=docs, capture=self.capture)
-                    for call, docs in zip(calls, passages, strict=True)
-                ]
-        except (BadInput, PromptTooLong) as error:
-            raise BadInput(f"one of the rows {[row.id for row in batch]} cannot be asked: {error}") from error
+        generations = self._together(calls, passages)
+        if generations is None:
+            generations = [self._alone(*each) for each in zip(batch, calls, passages, strict=True)]
         return [
             self._row(row, call, docs, generation)
             for row, call, docs, generation in zip(batch, calls, passages, generations, strict=True)
         ]
+
+    def _together(self, calls: Sequence[Call], passages: Sequence[tuple[Document, ...]]) -> Sequence[Generation] | None:
+        """The batch at once; None where the model cannot, or where some row cannot be asked."""
+        ask_all = getattr(self.model, "generate_batch", None)
+        if ask_all is None:
+            return None
+        try:
+            return ask_all(calls, documents=passages if any(passages) else None, capture=self.capture)
+        except (BadInput, PromptTooLong):
+            return None
+
+    def _alone(self, row: QuestionRow, call: Call, documents: tuple[Document, ...]) -> Generation:
+        try:
+            return self.model.generate(call, documents=documents, capture=self.capture)
+        except (BadInput, PromptTooLong) as error:
+            raise BadInput(f"row {row.id!r} cannot be asked: {error}. Take it out of the file") from error
 
     def _row(
         self, row: QuestionRow, call: Call, documents: tuple[Document, ...], generation: Generation
@@ -141,6 +150,26 @@ class Collector:
                 if probe.stage is stage:
                     signals.extend(measure(probe, evidence))
         return signals
+
+
+def answer_probes(model: Model, lens_layers: Sequence[int]) -> tuple[Probe, ...]:
+    """The probes of a first draft: everything that needs no documents and no model of its own.
+
+    Args:
+        lens_layers: of the logit lens, without the final layer (which is the output itself).
+    """
+    probes: tuple[Probe, ...] = (TokenStatistics(), PromptStatistics())
+    if Need.HIDDEN_STATES not in model.provides or not lens_layers:
+        return probes
+    return (*probes, LensProbe(lens_layers))
+
+
+def inner_lens_layers(model: Model, capture: CaptureRequest) -> tuple[int, ...]:
+    """The layers of a capture that the lens probe reads: all but the final one."""
+    if capture.lens_layers is None or isinstance(capture.lens_layers, str):
+        return ()
+    depth = getattr(model, "layer_count", None)
+    return tuple(layer for layer in capture.lens_layers if layer != depth)
 
 
 def full_capture(model: Model) -> CaptureRequest:

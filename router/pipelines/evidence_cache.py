@@ -11,8 +11,10 @@ import gzip
 import json
 import os
 import uuid
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from numpy.typing import NDArray
 
 from ...core.errors import StoreError
 from ...core.record import content_hash
+
+_DAMAGED = (ValueError, KeyError, IndexError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -71,35 +75,36 @@ class EvidenceCache:
                 rows[row.id] = row
         return rows
 
-    def append(self, rows: Sequence[CollectedRow]) -> None:
+    def append(self, rows: Sequence[CollectedRow]) -> list[CollectedRow]:
         """Write one shard.
+
+        Returns:
+            The rows as `load` will give them: stored numbers are rounded, and a run that was broken off and resumed
+            must not differ from one that was not.
 
         Raises:
             StoreError: the disk is full or the folder cannot be written; nothing of the shard remains.
         """
         if not rows:
-            return
+            return []
+        rows = [self._as_stored(row) for row in rows]
         count = len(list(self.folder.glob("shard-*.jsonl.gz")))
         stem = self.folder / f"shard-{count:05d}-{uuid.uuid4().hex[:8]}"
         names = sorted({name for row in rows for name in row.hidden})
         arrays: dict[str, NDArray[Any]] = {}
         for name in names:
-            stacked = np.stack([row.hidden[name] for row in rows if name in row.hidden])
-            limit = np.finfo(self._dtype).max
-            arrays[name] = np.clip(stacked, -limit, limit).astype(self._dtype)
+            arrays[name] = np.stack([row.hidden[name] for row in rows if name in row.hidden]).astype(self._dtype)
         lines = [
             json.dumps(
                 {
                     "id": row.id,
                     "question": row.question,
                     "response": row.response,
-                    "signals": {
-                        name: None if value is None else round(value, 6) for name, value in row.signals.items()
-                    },
+                    "signals": dict(row.signals),
                     "hidden": sorted(row.hidden),
                     "tokens_in": row.tokens_in,
                     "tokens_out": row.tokens_out,
-                    "seconds": round(row.seconds, 4),
+                    "seconds": row.seconds,
                 },
                 ensure_ascii=False,
             )
@@ -116,9 +121,23 @@ class EvidenceCache:
                 Path(f"{stem}.jsonl.gz"), gzip.compress("\n".join(lines).encode("utf-8", "surrogatepass"), mtime=0)
             )
         except OSError as error:
-            for leftover in self.folder.glob("*.tmp*"):
+            # Only this shard's: another process may be writing its own beside it.
+            for leftover in self.folder.glob(f"{stem.name}*"):
                 leftover.unlink(missing_ok=True)
-            raise StoreError(f"the evidence cache {self.folder} cannot be written: {error}") from error
+            raise StoreError(
+                f"the evidence cache {self.folder} cannot be written: {error}. What was collected before is kept; make "
+                "room, or name another folder, and run the same command again"
+            ) from error
+        return list(rows)
+
+    def _as_stored(self, row: CollectedRow) -> CollectedRow:
+        limit = float(np.finfo(self._dtype).max)
+        hidden = {
+            name: np.clip(np.asarray(vector, np.float32), -limit, limit).astype(self._dtype).astype(np.float32)
+            for name, vector in row.hidden.items()
+        }
+        signals = {name: None if value is None else round(value, 6) for name, value in row.signals.items()}
+        return replace(row, signals=signals, hidden=hidden, seconds=round(row.seconds, 4))
 
 
 def _write_whole(path: Path, content: bytes) -> None:
@@ -129,7 +148,8 @@ def _write_whole(path: Path, content: bytes) -> None:
 
 def _read_shard(path: Path) -> list[CollectedRow]:
     try:
-        lines = gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass").splitlines()
+        lines = gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass").split("\n")
+        # Not splitlines: U+2028 and its like stand unescaped inside the JSON strings.
         records = [json.loads(line) for line in lines]
         arrays: dict[str, NDArray[Any]] = {}
         vectors = Path(str(path).removesuffix(".jsonl.gz") + ".npz")
@@ -145,5 +165,5 @@ def _read_shard(path: Path) -> list[CollectedRow]:
                 position[name] += 1
             rows.append(CollectedRow(hidden=hidden, **record))
         return rows
-    except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError):
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, *_DAMAGED):
         return []

@@ -57,9 +57,11 @@ def read_rows(path: Path, *, limit: int | None = None, seed: int = 0) -> list[Qu
     """Read and check a JSONL file; with `limit`, a seeded sample of that many rows in file order.
 
     Raises:
-        BadInput: the file cannot be read, a line is no such row, ids repeat, or both forms are mixed. The message
-            names the line.
+        BadInput: the file cannot be read, a line is no such row, ids repeat, both forms are mixed, or `limit` is below
+            1. The message names the line.
     """
+    if limit is not None and limit < 1:
+        raise BadInput(f"limit={limit}: at least 1 row is needed")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -90,7 +92,7 @@ def _parse(path: Path, number: int, line: str) -> QuestionRow | GradedRow:
         raise BadInput(f"{path}:{number}: the line has {len(line):,} characters, more than {LONGEST_LINE:,}")
     try:
         data = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
         raise BadInput(f"{path}:{number}: not JSON: {error}") from error
     if not isinstance(data, dict):
         raise BadInput(f"{path}:{number}: expected an object, found {type(data).__name__}")

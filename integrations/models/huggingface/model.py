@@ -148,6 +148,9 @@ class HuggingFaceModel:
     def _with_default_stop(self, decoding: Decoding, given: Sequence[str] | None) -> Decoding:
         return replace(decoding, stop=() if self._chat else ("\n",)) if given is None else decoding
 
+    answer_extractor = "first-stop/1"
+    """How the answer is found in what is written (`answer.AnswerText`); artefacts bind to it."""
+
     @property
     def provides(self) -> frozenset[Need]:
         return frozenset({Need.TEXT, Need.LOGPROBS, Need.HIDDEN_STATES})

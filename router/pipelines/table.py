@@ -1,0 +1,132 @@
+"""Rows with their signals and grades as one table: what is fitted on and evaluated."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.call import Call
+from ...core.errors import BadInput
+from ...core.evidence import Evidence
+from ...core.response import Response, TokenTrace
+from ...core.signal import Signal
+from ...evaluation.near_duplicates import question_groups
+from ...probes.signal_table import SignalTable
+from ...probes.token_statistics import TokenStatistics
+from ..assessor import measure
+from .evidence_cache import CollectedRow
+from .rows import GradedRow
+
+BUILT_IN = ("token.", "prompt.", "lens.", "hidden.", "grounding.")
+"""What the names of Demur's own signals begin with; a row's own signals must be called something else."""
+
+
+@dataclass(frozen=True)
+class GradedTable:
+    """n graded responses with their signals.
+
+    Attributes:
+        ids: of the rows.
+        responses: the graded texts.
+        table: signals and vectors.
+        correct: (n,) right or wrong.
+        groups: (n,) the same question, or near-duplicates, share a number.
+        data: SHA-256 of ids, questions, responses and grades.
+    """
+
+    ids: tuple[str, ...]
+    responses: tuple[str, ...]
+    table: SignalTable
+    correct: NDArray[np.bool_]
+    groups: NDArray[np.int64]
+    data: str
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def right(self) -> int:
+        """Number of right rows."""
+        return int(self.correct.sum())
+
+
+def collected_table(rows: Sequence[CollectedRow], correct: Sequence[bool] | NDArray[np.bool_]) -> GradedTable:
+    """A table of what a model answered.
+
+    Raises:
+        BadInput: another number of grades than rows, or vectors of unequal width.
+    """
+    grades = np.asarray(correct, dtype=np.bool_)
+    if grades.shape != (len(rows),):
+        raise BadInput(f"{len(rows)} rows came with grades of shape {grades.shape}")
+    table = SignalTable.from_signals(
+        [[Signal.of(name, value) for name, value in row.signals.items()] for row in rows],
+        [row.hidden for row in rows],
+    )
+    return _graded(
+        [row.id for row in rows], [row.question for row in rows], [row.response for row in rows], table, grades
+    )
+
+
+def graded_table(rows: Sequence[GradedRow]) -> GradedTable:
+    """A table of responses that came with their grades: token statistics where there are log-probabilities, and the
+    rows' own signals under their names.
+
+    Raises:
+        BadInput: a row's signal has the name of one of Demur's own; the message names the row.
+    """
+    probe = TokenStatistics()
+    signals = [_signals_of(row, probe) for row in rows]
+    if not any(row.logprobs for row in rows):
+        # Columns that nobody could fill would only be noted as dropped, one by one.
+        signals = [[signal for signal in row if not signal.name.startswith("token.")] for row in signals]
+    return _graded(
+        [row.id for row in rows],
+        [row.prompt for row in rows],
+        [row.response for row in rows],
+        SignalTable.from_signals(signals),
+        np.array([row.correct for row in rows], dtype=np.bool_),
+    )
+
+
+def _signals_of(row: GradedRow, probe: TokenStatistics) -> list[Signal]:
+    clash = sorted(name for name in row.signals if name.startswith(BUILT_IN))
+    if clash:
+        raise BadInput(
+            f"row {row.id!r}: signal {clash[0]!r} is named like one of Demur's own ({', '.join(BUILT_IN)}); rename it"
+            + (", or give `logprobs` and let Demur work it out" if clash[0].startswith("token.") else "")
+        )
+    trace = TokenTrace(logprobs=row.logprobs) if row.logprobs else None
+    evidence = Evidence(call=Call.ask(row.prompt), response=Response(text=row.response, trace=trace))
+    own = [Signal.of(name, value) for name, value in row.signals.items()]
+    return [*measure(probe, evidence), *own]
+
+
+def _graded(
+    ids: Sequence[str],
+    questions: Sequence[str],
+    responses: Sequence[str],
+    table: SignalTable,
+    correct: NDArray[np.bool_],
+) -> GradedTable:
+    return GradedTable(
+        ids=tuple(ids),
+        responses=tuple(responses),
+        table=table,
+        correct=correct,
+        groups=question_groups(list(questions)),
+        data=data_hash(zip(ids, questions, responses, correct.tolist(), strict=True)),
+    )
+
+
+def data_hash(rows: Iterable[tuple[str, str, str, bool]]) -> str:
+    """SHA-256 (hex) of (id, question, response, grade) rows, whatever their order."""
+    digest = hashlib.sha256()
+    for line in sorted(json.dumps(row) for row in rows):
+        digest.update(line.encode("ascii") + b"\n")
+    return digest.hexdigest()
