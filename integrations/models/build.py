@@ -10,9 +10,16 @@ from ...core.errors import ConfigurationError, MissingExtra
 
 if TYPE_CHECKING:
     from ...core.protocols import Model
+    from .huggingface.prompt import PromptTemplate
 
 
-def build_model(spec: str, *, system: str | None = None, max_new_tokens: int | None = None) -> Model:
+def build_model(
+    spec: str,
+    *,
+    system: str | None = None,
+    max_new_tokens: int | None = None,
+    prompt_template: PromptTemplate | None = None,
+) -> Model:
     """The model that `spec` names.
 
     Args:
@@ -21,6 +28,7 @@ def build_model(spec: str, *, system: str | None = None, max_new_tokens: int | N
             or `LangChainModel(...)` around the same client.
         system: system text put before every call.
         max_new_tokens: length limit of an answer; None leaves the model's own.
+        prompt_template: how calls are written for a model without a chat template, and how documents are.
 
     Raises:
         ConfigurationError: an unknown provider, or its client cannot be built (no key, say).
@@ -40,14 +48,16 @@ def build_model(spec: str, *, system: str | None = None, max_new_tokens: int | N
             )
         if not name:
             raise ConfigurationError(f"model {spec!r} names no model; write {provider}:NAME")
-        return _hosted(provider, name, system, max_new_tokens)
+        return _hosted(provider, name, system, max_new_tokens, prompt_template)
     from .huggingface.model import HuggingFaceModel
 
     options: dict[str, Any] = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
-    return HuggingFaceModel(spec, system=system, **options)
+    return HuggingFaceModel(spec, system=system, prompt_template=prompt_template, **options)
 
 
-def _hosted(provider: str, name: str, system: str | None, max_new_tokens: int | None) -> Model:
+def _hosted(
+    provider: str, name: str, system: str | None, max_new_tokens: int | None, template: PromptTemplate | None
+) -> Model:
     from .langchain import LangChainModel
 
     try:
@@ -58,7 +68,7 @@ def _hosted(provider: str, name: str, system: str | None, max_new_tokens: int | 
         raise ConfigurationError(
             f"the client for {provider}:{name} could not be built: {str(error)[:500] or type(error).__name__}"
         ) from error
-    return LangChainModel(client, name=f"{provider}:{name}", system=system)
+    return LangChainModel(client, name=f"{provider}:{name}", system=system, prompt_template=template)
 
 
 def _openai(name: str, max_new_tokens: int | None) -> Any:

@@ -1,0 +1,96 @@
+"""What `demur fit` and `demur eval` share: who is asked, where evidence is kept, and the bar that shows progress."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from ...core.errors import BadInput
+
+if TYPE_CHECKING:
+    from ...core.protocols import Model
+
+
+def evidence_folder(given: Path | None) -> Path:
+    """The folder given, $DEMUR_CACHE, or `evidence` in the user's cache folder."""
+    from ..models.digests import user_cache_folder
+
+    if given is not None:
+        return given
+    named = os.environ.get("DEMUR_CACHE")
+    return Path(named).expanduser() if named else user_cache_folder() / "evidence"
+
+
+def answering_model(
+    spec: str | None, prompt: Path | None, system: str | None, max_new_tokens: int | None
+) -> Model | None:
+    """The model that --model names, set up as the other options say; None without --model.
+
+    Raises:
+        BadInput: options of a model without a model, or a prompt file that cannot be used.
+    """
+    from ..models.build import build_model
+    from ..models.prompt_file import read_prompt
+
+    if spec is None:
+        given = {"--prompt": prompt, "--system": system, "--max-new-tokens": max_new_tokens}
+        unused = [option for option, value in given.items() if value is not None]
+        if unused:
+            raise BadInput(f"{' and '.join(unused)} would not be used without --model; give it, or leave them out")
+        return None
+    template = None if prompt is None else read_prompt(prompt)
+    return build_model(spec, system=system, max_new_tokens=max_new_tokens, prompt_template=template)
+
+
+class _Speed(ProgressColumn):
+    """Rows per second, over the last rows."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("- rows/s" if speed is None else f"{speed:.1f} rows/s")
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr, told (rows done, rows in all). Rows from the cache do not count as speed.
+
+    It is there from the first thing it is told; graded rows need no bar.
+    """
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Speed(),
+        TimeElapsedColumn(),
+        TextColumn("left", markup=False),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=Console(stderr=True))
+
+    def told(done: int, total: int) -> None:
+        if bar.tasks:
+            bar.update(bar.tasks[0].id, completed=done)
+        else:
+            bar.add_task(label, total=total, completed=done)
+            bar.start()
+
+    try:
+        yield told
+    finally:
+        bar.stop()
