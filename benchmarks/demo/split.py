@@ -17,7 +17,7 @@ FIT, TUNE = 1900, 315
 
 @dataclass(frozen=True)
 class Split:
-    """fit: heads of the first draft. tune: heads and chances of the later routes, and the policy's look-ahead. pool: neither."""
+    """fit: the first draft's heads. tune: heads and chances of later routes, and the look-ahead. pool: neither."""
 
     fit: list[QuestionRow]
     tune: list[QuestionRow]
