@@ -37,6 +37,25 @@ def evidence_folder(given: Path | None) -> Path:
     return Path(named).expanduser() if named else user_cache_folder() / "evidence"
 
 
+def configured(
+    task: str, model: str | None, grader: str | None, refusal: str | None
+) -> tuple[str | None, str | None, str | None]:
+    """Model, grader and refusal text for questions: as given, or else as `demur.toml` in the working folder says.
+
+    Raises:
+        ConfigurationError: the file is there and cannot be used.
+    """
+    from ...router.settings import Settings
+
+    settings = Settings.load()
+    of_task = settings.tasks.get(task)
+    if grader is None and of_task is not None:
+        grader = of_task.grader
+    if refusal is None and of_task is not None and grader == "abstain_ok":
+        refusal = of_task.refusal
+    return model or settings.models.default, grader, refusal
+
+
 def answering_model(
     spec: str | None, prompt: Path | None, system: str | None, max_new_tokens: int | None
 ) -> Model | None:

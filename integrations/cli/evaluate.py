@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...core.text import printable
-from .collecting import answering_model, evidence_folder, progress_bar
+from .collecting import answering_model, configured, evidence_folder, progress_bar
 
 if TYPE_CHECKING:
     from ...evaluation.graders.registry import VersionedGrader
@@ -53,6 +53,8 @@ def evaluate(
     check_out(out)
     fitted = Artefact.load(artefact)
     rows = read_rows(data, limit=limit, seed=seed)
+    if not are_graded(rows):
+        model, _, _ = configured(fitted.binding.task, model, grader, refusal)
     check_rows(rows, has_model=model is not None, grader=grader, refusal=refusal)
     judge = _grader(fitted, by_hand=are_graded(rows), name=grader, refusal=refusal, task=task)
     overlapping = check_overlap(fitted, [row.id for row in rows], allow=allow_overlap)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...core.text import printable
-from .collecting import answering_model, evidence_folder, progress_bar
+from .collecting import answering_model, configured, evidence_folder, progress_bar
 
 if TYPE_CHECKING:
     from ...evaluation.estimate import Estimate
@@ -58,8 +58,10 @@ def fit(
 
     check_target(out, overwrite)
     rows = read_rows(data, limit=limit, seed=seed)
-    check_rows(rows, has_model=model is not None, grader=grader, refusal=refusal)
     by_hand = are_graded(rows)
+    if not by_hand:
+        model, grader, refusal = configured(task, model, grader, refusal)
+    check_rows(rows, has_model=model is not None, grader=grader, refusal=refusal)
     judge = None if by_hand else make_grader(grader, refusal)
     answering = answering_model(model, prompt, system, max_new_tokens)
     with progress_bar("asking") as progress:

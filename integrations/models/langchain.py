@@ -22,6 +22,21 @@ if TYPE_CHECKING:
 
 _TRUNCATED = {"length", "max_tokens", "MAX_TOKENS"}
 
+# What LangChain's standard parameters leave out, under the names that clients use.
+_DECODING = (
+    "num_predict",
+    "num_ctx",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "frequency_penalty",
+    "presence_penalty",
+    "repeat_penalty",
+    "reasoning",
+    "reasoning_effort",
+)
+
 
 class LangChainModel:
     """Wraps a `BaseChatModel`; implements `core.protocols.Model`. The client is never changed.
@@ -67,6 +82,8 @@ class LangChainModel:
             raise ConfigurationError(f"{type(chat_model).__name__} is not a LangChain chat model (no invoke/ainvoke)")
         self._parameters = dict(chat_model._get_ls_params()) if hasattr(chat_model, "_get_ls_params") else {}
         self.name = name or str(self._parameters.get("ls_model_name") or type(chat_model).__name__)
+        chosen = {k: getattr(chat_model, k, None) for k in _DECODING}
+        self._decoding = {k: v for k, v in chosen.items() if isinstance(v, bool | int | float | str)}
         self._provider = str(self._parameters.get("ls_provider") or type(chat_model).__name__)
         self._system = system
         self._template = prompt_template or PromptTemplate()
@@ -84,7 +101,7 @@ class LangChainModel:
 
     def fingerprint(self) -> Fingerprint:
         """Provider, name and stated version; unpinned, because the weights can change behind them."""
-        decoding = {k: self._parameters.get(k) for k in ("ls_temperature", "ls_max_tokens", "ls_stop")}
+        decoding = {k: self._parameters.get(k) for k in ("ls_temperature", "ls_max_tokens", "ls_stop")} | self._decoding
         model = self._parameters.get("ls_model_name") or self.name
         return Fingerprint(
             name=self.name,

@@ -84,7 +84,7 @@ class ScriptedModel:
         return Generation(response, captured)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def scripted() -> Callable[..., ScriptedModel]:
     """`scripted(dies_in_batch=None, white_box=True)`."""
     return ScriptedModel
@@ -99,7 +99,7 @@ def question_rows(count: int, *, start: int = 0) -> list[QuestionRow]:
     ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def questions() -> Callable[..., list[QuestionRow]]:
     """`questions(count, start=0)`: rows that are no near-duplicates."""
     return question_rows
@@ -123,7 +123,7 @@ def graded_rows(count: int, *, start: int = 0, wrong: int | None = None) -> list
     return rows
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def graded() -> Callable[..., list[GradedRow]]:
     """`graded(count, start=0, wrong=None)`: rows whose log-probabilities and own signal tell something."""
     return graded_rows
