@@ -8,7 +8,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 from ..core.call import SideEffects
 from ..core.errors import ConfigurationError
 from ..router.router import Router as CoreRouter
-from .guard.guarded import Guarded, guarded_kind
+from .guard.guarded import Base, BoundToClass, Guarded
+from .guard.guarded_generators import guarded_as
+from .guard.kinds import check_function, name_of
 from .guard.options import RAISE, GuardOptions
 
 P = ParamSpec("P")
@@ -41,7 +43,8 @@ class Router(CoreRouter):
         """Decorate a sync, async or generator function, or a method. The options are those of `GuardOptions`.
 
         The decorated function returns its own type when the route delivers, and otherwise raises `Abstained` or
-        `Deferred`; `decorated.decide(...)` always returns the `Result`.
+        `Deferred`; `decorated.decide(...)` always returns the `Result`. Goes above or below @classmethod and
+        @staticmethod. A function that the settings declare as a tool with side effects is one, whatever is said here.
 
         Raises:
             ConfigurationError: an option cannot work, at decoration.
@@ -53,8 +56,14 @@ class Router(CoreRouter):
             raise ConfigurationError(f"guard(side_effects={side_effects!r}): use one of {choices}") from error
 
         def decorate(function: Callable[P, R]) -> Guarded[P, R]:
+            # Methods of the class are functions of their own, wrapped in a descriptor.
+            inner = function.__func__ if isinstance(function, classmethod | staticmethod) else function
+            if isinstance(inner, Base):
+                raise ConfigurationError(f"{inner!r} is guarded already; one guard judges all of it")
+            called = name or name_of(inner)
+            declared = self.settings.tool_policies.get(called)
             options = GuardOptions(
-                name=name or getattr(function, "__qualname__", repr(function)).replace("<locals>.", ""),
+                name=called,
                 task=task,
                 tenant=tenant,
                 text=text,
@@ -62,7 +71,7 @@ class Router(CoreRouter):
                 question=question,
                 build=build,
                 documents=documents,
-                side_effects=effects,
+                side_effects=_graver(effects, SideEffects.NONE if declared is None else declared.side_effects),
                 tool=tool,
                 proposal=proposal,
                 idempotent=idempotent,
@@ -71,7 +80,16 @@ class Router(CoreRouter):
                 on_defer=on_defer,
                 stream=stream,
             )
+            guarded: Any = guarded_as(check_function(inner, options), self, inner, options)
+            if isinstance(function, classmethod):
+                guarded = BoundToClass(guarded)
+            elif isinstance(function, staticmethod):
+                guarded = staticmethod(guarded)
             # The four kinds call alike; async ones return awaitables, as the function itself does.
-            return cast("Guarded[P, R]", guarded_kind(function, options)(self, function, options))
+            return cast("Guarded[P, R]", guarded)
 
         return decorate
+
+
+def _graver(one: SideEffects, other: SideEffects) -> SideEffects:
+    return max(one, other, key=list(SideEffects).index)

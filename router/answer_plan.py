@@ -10,7 +10,7 @@ from typing import Any
 from ..core.call import Call
 from ..core.confidence import Confidence
 from ..core.decision import Decision, Mode, Route, Stage
-from ..core.errors import DemurError
+from ..core.errors import ConfigurationError, DemurError, StoreError
 from ..core.evidence import Captured, CaptureRequest, Document, Evidence, Need
 from ..core.protocols import Gate, Generation, Model
 from ..core.response import Cost, Response
@@ -18,7 +18,7 @@ from ..core.run import Result, Round, RunState
 from .assessor import Assessment, confidence_from_chance
 from .decide import Options, build_decision
 from .site import Site
-from .steps import Plan, Step, blocking
+from .steps import Plan, Step, blocking, is_control_flow
 
 logger = logging.getLogger("demur")
 
@@ -62,7 +62,7 @@ class AnswerCourse:
         """From the first word to the stored result."""
         site = self.site
         if site.model is None:
-            raise DemurError("this router has no model; hand one in: Router(model=...)")
+            raise ConfigurationError("this router has no model; hand one in: Router(model=...)")
         decision = yield from self._first_draft(site.model)
         while True:
             if decision.mode is not Mode.ENFORCE:
@@ -82,6 +82,8 @@ class AnswerCourse:
     def _first_draft(self, model: Model) -> Plan[Decision]:
         """Draft an answer, unless what is known beforehand says that it is hopeless."""
         site = self.site
+        if site.mode is Mode.ENFORCE and site.past_deadline(self.call):
+            return (yield blocking(self._too_late))
         gated = site.mode is Mode.ENFORCE and site.assessor.can_judge(ANSWER_ARM, Stage.BEFORE)
         if gated and Need.HIDDEN_STATES not in model.provides:
             decision = yield blocking(self._judge_before, None)
@@ -102,13 +104,36 @@ class AnswerCourse:
             self.base = assessment.confidence
         return self._record(Stage.BEFORE, ANSWER_ARM, None, assessment)
 
+    def _too_late(self) -> Decision:
+        """Nobody is served by a draft after the deadline."""
+        return self._record(Stage.BEFORE, ANSWER_ARM, None, Assessment((), None, "the deadline has passed"))
+
     def _generate(
         self, model: Model, arm: str, documents: tuple[Document, ...], *, gate: Gate | None = None
     ) -> Plan[Decision]:
-        capture = self.site.assessor.capture_request()
-        generation: Generation = yield _generation(model, self.call, documents, capture, gate)
+        generation = yield from self._ask(model, arm, documents, gate=gate)
+        return (yield from self._judge(generation, model, arm, documents))
+
+    def _ask(
+        self, model: Model, arm: str, documents: tuple[Document, ...], *, gate: Gate | None = None
+    ) -> Plan[Generation]:
+        """A draft, its cost counted; that of one that failed is the time it took."""
+        started = self.site.clock.monotonic()
+        try:
+            generation: Generation = yield _generation(
+                model, self.call, documents, self.site.assessor.capture_request(arm), gate
+            )
+        except BaseException:
+            self._spend_seconds(started)
+            raise
         self.generations += 1
         self.spent = self.spent + generation.response.cost
+        return generation
+
+    def _spend_seconds(self, started: float) -> None:
+        self.spent = self.spent + Cost(seconds=self.site.clock.monotonic() - started)
+
+    def _judge(self, generation: Generation, model: Model, arm: str, documents: tuple[Document, ...]) -> Plan[Decision]:
         if generation.response.stopped_before_generating and self.gate_choice is not None:
             return self.gate_choice
         evidence = Evidence(
@@ -141,31 +166,54 @@ class AnswerCourse:
         return Assessment(assessment.signals, confidence, assessment.why_not, assessment.not_run)
 
     def _retrieve(self, model: Model) -> Plan[Decision]:
-        site = self.site
         self.tried[RETRIEVE_ARM] = "already tried"
+        documents, failure = yield from self._find()
+        if not failure:
+            try:
+                generation = yield from self._ask(model, RETRIEVE_ARM, documents)
+            except StoreError:
+                raise
+            except DemurError as error:
+                failure = _said(error)
+            else:
+                return (yield from self._judge(generation, model, RETRIEVE_ARM, documents))
+        return (yield blocking(self._decide_again, RETRIEVE_ARM, failure))
+
+    def _find(self) -> Plan[tuple[tuple[Document, ...], str]]:
+        """Passages, or why there are none: a retriever may raise whatever it likes."""
+        site = self.site
         assert site.retriever is not None
         retriever, query, limit = site.retriever, self.call.question, site.documents_limit
-        started = site.clock.monotonic()
+        started, found, failure = site.clock.monotonic(), (), ""
         try:
-            documents = yield Step(
+            found = yield Step(
                 run=lambda: retriever.retrieve(query, limit=limit),
                 arun=lambda: retriever.aretrieve(query, limit=limit),
             )
-            self.spent = self.spent + Cost(seconds=site.clock.monotonic() - started)
-            if documents:
-                return (yield from self._generate(model, RETRIEVE_ARM, tuple(documents)))
-            failure = "nothing was found"
-        except DemurError as error:
-            failure = f"failed: {str(error)[:200]}"
-        return (yield blocking(self._decide_again, RETRIEVE_ARM, failure))
+        except Exception as error:
+            if is_control_flow(error):
+                raise
+            failure = _said(error)
+        self._spend_seconds(started)
+        if failure:
+            return (), failure
+        documents = tuple(each for each in found if isinstance(each, Document))
+        if len(documents) < len(found):
+            return (), "failed: the retriever gave back something that is not a Document"
+        return documents, "" if documents else "nothing was found"
 
     def _escalate(self, name: str) -> Plan[Decision]:
-        arm = escalate_arm(name)
+        arm, model = escalate_arm(name), self.site.larger[name]
         self.tried[arm] = "already tried"
         try:
-            return (yield from self._generate(self.site.larger[name], arm, ()))
-        except DemurError as error:
-            return (yield blocking(self._decide_again, arm, f"failed: {str(error)[:200]}"))
+            generation = yield from self._ask(model, arm, ())
+        except Exception as error:
+            if is_control_flow(error) or isinstance(error, StoreError):
+                raise
+            failure = _said(error)
+        else:
+            return (yield from self._judge(generation, model, arm, ()))
+        return (yield blocking(self._decide_again, arm, failure))
 
     def _decide_again(self, arm: str, failure: str) -> Decision:
         """A later route came to nothing: choose among what is left, on what was known before."""
@@ -184,7 +232,6 @@ class AnswerCourse:
             base=self.base,
             generations=self.generations,
             draw=self.draw,
-            has_draft=self.draft is not None,
             excluded=self.excluded,
         )
         decision = build_decision(site, self.call, self.run_id, self.number, stage, assessment, options)
@@ -228,6 +275,11 @@ class AnswerCourse:
             reason=decision.reason,
             cost=self.spent,
         )
+
+
+def _said(error: Exception) -> str:
+    """A failure in a few words."""
+    return f"failed: {type(error).__name__}: {str(error)[:200]}"
 
 
 def _route_of(arm: str) -> Route:

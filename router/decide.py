@@ -40,7 +40,6 @@ class Options:
         base: the confidence of the first draft, or of the prompt.
         generations: responses so far.
         draw: the run's recorded random number.
-        has_draft: there is something to deliver.
         excluded: arm or route → why this caller cannot take it.
     """
 
@@ -48,7 +47,6 @@ class Options:
     base: Confidence | None
     generations: int
     draw: float
-    has_draft: bool
     excluded: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -97,7 +95,7 @@ def _available(site: Site, call: Call, stage: Stage, options: Options) -> dict[s
     """Every arm that exists, with the reason where it cannot be taken."""
     late = site.past_deadline(call)
     arms: dict[str, str | None] = {
-        (Route.GENERATE if stage is Stage.BEFORE else Route.ANSWER).value: "the deadline has passed" if late else None,
+        (Route.GENERATE if stage is Stage.BEFORE else Route.ANSWER).value: None,
         Route.DEFER.value: site.queue_closed(),
     }
     if call.kind is CallKind.LLM:
@@ -107,7 +105,7 @@ def _available(site: Site, call: Call, stage: Stage, options: Options) -> dict[s
             arms[arm] = _unjudged(site, arm)
     for arm in arms:
         excluded = options.excluded.get(arm) or options.excluded.get(arm.partition(":")[0])
-        if late and arm != Route.DEFER.value:
+        if late:  # a human's answer comes too late as well
             arms[arm] = "the deadline has passed"
         elif arm in options.tried:
             arms[arm] = options.tried[arm]

@@ -167,11 +167,14 @@ class RunLog:
                 raise StaleItem(f"run {run_id!r} is {row.state} already and cannot become {state}")
             connection.execute(runs.update().where(runs.c.id == run_id).values(changes))
 
-    def fail(self, run_id: str, error: BaseException) -> RunState:
+    def fail(self, run_id: str, error: BaseException, cost: Cost | None = None) -> RunState:
         """End a run that an exception broke off, by what its effects say; a run that has ended already is left alone.
 
         `done` where its effect is done (only the telling went wrong), `unknown` with a review where an effect was
         started and nobody knows, else `failed`.
+
+        Args:
+            cost: what the run had cost until then.
 
         Returns:
             the state that the run is in now.
@@ -184,6 +187,9 @@ class RunLog:
             row = must_find(connection, run_id)
             if row.state != RunState.OPEN.value:
                 return RunState(row.state)
+            if cost is not None:
+                connection.execute(runs.update().where(runs.c.id == run_id).values(cost_columns(cost)))
+                row = must_find(connection, run_id)
             now, why = self.clock.now(), "how it ended could not be stored"
             return end_by_effects(connection, self.queue, row, now, error=text, why_unknown=why)
 
@@ -289,8 +295,8 @@ class RunLog:
     ) -> None:
         await asyncio.to_thread(self.finish, run_id, state, result, cost, error)
 
-    async def afail(self, run_id: str, error: BaseException) -> RunState:
-        return await asyncio.to_thread(self.fail, run_id, error)
+    async def afail(self, run_id: str, error: BaseException, cost: Cost | None = None) -> RunState:
+        return await asyncio.to_thread(self.fail, run_id, error, cost)
 
     async def aresume(self, run_id: str, owner: str) -> Resumption:
         return await asyncio.to_thread(self.resume, run_id, owner)

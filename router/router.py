@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from ..core.call import Call, CallKind, SideEffects
 from ..core.clock import SystemClock
 from ..core.database import Database
 from ..core.decision import Mode, Route
-from ..core.errors import ConfigurationError, DemurError, EffectBusy
-from ..core.protocols import Clock, Generation, Model, Probe, Retriever
+from ..core.errors import BadInput, ConfigurationError, DemurError, EffectBusy, StoreError
+from ..core.protocols import Clock, Fingerprint, Generation, Model, Probe, Retriever
+from ..core.response import Cost
 from ..core.run import Result, Run, RunState
+from ..policies.expected_cost import Arm
 from ..policies.mode import effective_mode
 from ..probes.artefact import Artefact
 from ..review.queue import ReviewQueue
@@ -24,8 +27,10 @@ from .owner import this_process
 from .probe_set import standard_probes
 from .settings import Settings
 from .site import Draws, Site, Tool
-from .steps import Plan, adrive, blocking, drive
+from .steps import Disguised, Plan, adrive, blocking, drive
 from .tool_plan import ToolCourse
+
+logger = logging.getLogger("demur")
 
 
 class Router:
@@ -38,13 +43,15 @@ class Router:
             in the settings are loaded too.
         probes: further probes; those that come with Demur are always there.
         retriever: makes the retrieve route possible.
+        documents_limit: passages given to the model; as many as the retrieve arm was fitted with.
         larger: models to escalate to, by name.
         database: a `Database`, a URL or a path; default from the settings.
         seed: makes the recorded random draws repeatable.
 
     Raises:
         ConfigurationError: a setting cannot work.
-        ArtefactMismatch: an artefact was fitted for another model, prompt or decoding.
+        ArtefactMismatch: an artefact was fitted for another model, prompt, decoding or larger model, or reads signals
+            that no probe here gives.
         StoreError: the database cannot be opened.
     """
 
@@ -56,6 +63,7 @@ class Router:
         artefacts: Sequence[Artefact | str | Path] = (),
         probes: Sequence[Probe] = (),
         retriever: Retriever | None = None,
+        documents_limit: int = 3,
         larger: Mapping[str, Model] | None = None,
         database: Database | str | Path | None = None,
         clock: Clock | None = None,
@@ -63,19 +71,24 @@ class Router:
     ) -> None:
         self.settings = settings if settings is not None else Settings.load()
         self.model = model
+        if documents_limit < 1:
+            raise ConfigurationError(
+                f"documents_limit={documents_limit} must be at least 1; leave the retriever out instead"
+            )
         self.retriever = retriever
+        self.documents_limit = documents_limit
         self.larger = dict(larger or {})
         self.clock: Clock = clock or SystemClock()
         self.artefacts = _by_task([*self._configured_artefacts(), *artefacts])
+        self._probes = tuple(probes)
         for artefact in self.artefacts.values():
-            _check(artefact, model, self.larger)
+            self._check(artefact, None if model is None else model.fingerprint())
         where = database if database is not None else self.settings.database
         self.database = where if isinstance(where, Database) else Database(where)
         review = self.settings.review
         self.queue = ReviewQueue(self.database, self.clock, lease_seconds=review.lease_seconds)
         self.log = RunLog(self.database, self.clock)
         self.effects = EffectLog(self.database, self.clock)
-        self._probes = tuple(probes)
         self._draws = Draws(seed)
         self._assessors: dict[str, Assessor] = {}
         self._owner = this_process()
@@ -100,11 +113,14 @@ class Router:
             proposal: the generation that proposed the tool call, to judge it by.
             model: answers instead of the router's own.
             exclude: arm ("retrieve", "escalate:NAME", "defer") → why this caller cannot take it.
-            mode: overrides the settings for this call, towards less than enforce only where the settings allow it.
+            mode: overrides the settings for this call. An irreversible tool is loosened only in the settings.
 
         Raises:
+            ConfigurationError: the call and what comes with it do not go together; nothing was stored.
+            ArtefactMismatch: the task's artefact was fitted for another model than `model`.
             ModelError: the first model did not answer (its run is stored as failed).
             StoreError: the decision could not be stored; nothing was acted on.
+            EffectBusy: a run with the same idempotency key is at work.
             Exception: whatever the tool raised.
         """
         return drive(self._plan(call, tool, proposal, model, exclude, mode))
@@ -131,36 +147,56 @@ class Router:
         exclude: Mapping[str, str] | None,
         mode: Mode | None,
     ) -> Plan[Result[Any]]:
-        if call.kind is CallKind.TOOL and tool is None:
-            raise ConfigurationError(f"the call of tool {call.tool_name!r} comes without the tool; pass tool=Tool(...)")
+        _check_parts(call, tool, proposal, exclude or {})
         site = self.site(call, model=model, mode=mode)
         run = Run(call=call, created_at=self.clock.now())
         model_name = site.model.name if site.model is not None else None
-        started: Run = yield blocking(self.log.start, run, site.mode, self._owner, model=model_name)
+        try:
+            started: Run = yield blocking(self.log.start, run, site.mode, self._owner, model=model_name)
+        except Exception:
+            raise  # nothing was stored
+        except BaseException as error:
+            yield from self._break_off(run.id, error)  # cut off while it was being stored: it may be there
+            raise
         if started.id != run.id:
             return _result_of(started)
-        draw = self._draws.next()
+        draw, excluded = self._draws.next(), dict(exclude or {})
         if tool is not None:
-            course: ToolCourse | AnswerCourse = ToolCourse(site, call, run.id, draw, tool, proposal)
+            course: ToolCourse | AnswerCourse = ToolCourse(site, call, run.id, draw, tool, proposal, excluded)
         else:
-            course = AnswerCourse(site, call, run.id, draw, excluded=dict(exclude or {}))
+            course = AnswerCourse(site, call, run.id, draw, excluded=excluded)
         try:
             result = yield from course.plan()
         except BaseException as error:
-            yield blocking(self._close_broken, run.id, error)
+            yield from self._break_off(run.id, error, course.spent)
             raise
-        yield blocking(self.log.finish, run.id, result.state, result)
+        try:
+            yield blocking(self.log.finish, run.id, result.state, result)
+        except StoreError as error:
+            # The decision is stored, and so is an effect's end: to say "nothing happened" now would be wrong.
+            logger.error("run %s ended, but its end could not be stored: %s", run.id, error)
         return result
 
-    def _close_broken(self, run_id: str, error: BaseException) -> None:
+    def _break_off(self, run_id: str, error: BaseException, cost: Cost | None = None) -> Plan[None]:
+        if isinstance(error, GeneratorExit):
+            self._close_broken(run_id, error, cost)  # nothing can be awaited any more
+        else:
+            yield blocking(self._close_broken, run_id, error, cost)
+
+    def _close_broken(self, run_id: str, error: BaseException, cost: Cost | None = None) -> None:
         """End a run that raised by what its effects say. The error itself goes on to the caller in any case."""
+        cause = error.original if isinstance(error, Disguised) else error
         try:
-            self.log.fail(run_id, error)
+            self.log.fail(run_id, cause, cost)
+        except BadInput:
+            logger.debug("run %s was never stored", run_id)
         except DemurError as trouble:
-            error.add_note(f"demur: how run {run_id} ended could not be stored: {trouble}")
+            cause.add_note(f"demur: how run {run_id} ended could not be stored: {trouble}")
 
     def site(self, call: Call, *, model: Model | None = None, mode: Mode | None = None) -> Site:
         """Everything that this call's run works with."""
+        if model is not None and model is not self.model:
+            self._check_other(call.task, model)
         return Site(
             model=model if model is not None else self.model,
             assessor=self.assessor(call.task),
@@ -173,13 +209,18 @@ class Router:
             queue=self.queue,
             review=self.settings.review,
             retriever=self.retriever,
+            documents_limit=self.documents_limit,
             larger=self.larger,
         )
 
     def _mode(self, call: Call, wanted: Mode | None) -> Mode:
         configured = effective_mode(self.settings, call)
-        if wanted is None or wanted is configured:
+        if wanted is None or wanted == configured:
             return configured
+        try:
+            wanted = Mode(wanted)
+        except ValueError as error:
+            raise ConfigurationError(f"mode={wanted!r}: use one of {', '.join(Mode)}") from error
         if self.settings.effects_of(call) is SideEffects.IRREVERSIBLE and wanted is not Mode.ENFORCE:
             raise ConfigurationError(
                 f"mode={wanted.value!r} for {call.tool_name!r}: an irreversible tool is loosened only in the settings, "
@@ -194,16 +235,40 @@ class Router:
             self._assessors[task] = Assessor((*standard_probes(artefact), *self._probes), artefact, clock=self.clock)
         return self._assessors[task]
 
+    def _check(self, artefact: Artefact, fingerprint: Fingerprint | None) -> None:
+        """Refuse an artefact that was fitted for anything else than what is here."""
+        arms = {*artefact.chances, *(key.rpartition("/")[0] for key in artefact.heads)}
+        targets = {
+            name: model.fingerprint() for name, model in self.larger.items() if f"{Route.ESCALATE.value}:{name}" in arms
+        }
+        given = {name for probe in (*standard_probes(artefact), *self._probes) for name in probe.signal_names}
+        artefact.check(fingerprint, targets=targets, signals=given)
+
+    def _check_other(self, task: str, model: Model) -> None:
+        """The same for a model that answers instead of the router's own.
+
+        A plain function is known by its name only, whatever it asks; there is nothing to compare.
+        """
+        artefact, fingerprint = self.artefacts.get(task), model.fingerprint()
+        if artefact is not None and (fingerprint.pinned or not fingerprint.identity.startswith("function:")):
+            artefact.check(fingerprint)
+
     def close(self) -> None:
         """Give the database connections back."""
         self.database.close()
 
 
-def _check(artefact: Artefact, model: Model | None, larger: Mapping[str, Model]) -> None:
-    """Refuse an artefact that was fitted for anything else than what is here."""
-    if model is not None:
-        targets = {name: each.fingerprint() for name, each in larger.items() if f"escalate:{name}" in artefact.chances}
-        artefact.check(model.fingerprint(), targets=targets)
+def _check_parts(call: Call, tool: Tool | None, proposal: Generation | None, exclude: Mapping[str, str]) -> None:
+    """Refuse a tool call without its tool, a model call with one, and arms that do not exist."""
+    if call.kind is CallKind.TOOL:
+        if tool is None:
+            raise ConfigurationError(f"the call of tool {call.tool_name!r} comes without the tool; pass tool=Tool(...)")
+        if tool.name != call.tool_name:
+            raise ConfigurationError(f"the call is of tool {call.tool_name!r}, and the tool given is {tool.name!r}")
+    elif tool is not None or proposal is not None:
+        raise ConfigurationError("tool= and proposal= belong to tool calls; this call is of a model (kind='llm')")
+    for arm in exclude:
+        Arm.parse(arm)
 
 
 def _result_of(run: Run) -> Result[Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.call import Call
@@ -34,24 +35,29 @@ class ToolCourse:
     draw: float
     tool: Tool
     proposal: Generation | None = None
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    spent: Cost = field(default_factory=Cost)
     review_id: str | None = None
 
     def plan(self) -> Plan[Result[Any]]:
         decision = yield blocking(self._judge)
         if decision.route is not Route.ANSWER and decision.mode is Mode.ENFORCE:
             state = RunState.WAITING if decision.route is Route.DEFER else RunState.DONE
-            return self._result(decision, decision.route, state, None, Cost())
+            return self._result(decision, decision.route, state, None)
         started = self.site.clock.monotonic()
-        value = yield self._execution()
-        cost = Cost(seconds=self.site.clock.monotonic() - started)
-        return self._result(decision, Route.ANSWER, RunState.DONE, value, cost)
+        try:
+            value = yield self._execution()
+        finally:
+            self.spent = self.spent + Cost(seconds=self.site.clock.monotonic() - started)
+        return self._result(decision, Route.ANSWER, RunState.DONE, value)
 
     def _execution(self) -> Step[Any]:
         """Rule 5: `started` is committed before the effect, `done` after it."""
         call, tool, effects = self.call, self.tool, self.site.effects
         key = call.idempotency_key or self.run_id
         arguments = (key, self.run_id, call.tool_name or tool.name, call.arguments)
-        options = {"idempotent": tool.idempotent, "tenant": call.tenant}
+        idempotent = tool.idempotent or self.site.policy.tool_policy(call).idempotent
+        options = {"idempotent": idempotent, "tenant": call.tenant}
         run, arun = tool.run, tool.arun
 
         def once() -> Any:
@@ -77,7 +83,7 @@ class ToolCourse:
         else:
             evidence = Evidence(call=call, response=response, captured=captured, arm=ANSWER_ARM, model=site.model)
             assessment = site.assessor.assess(evidence, Stage.AFTER, deadline=call.deadline)
-        options = Options({}, None, generations=0, draw=self.draw, has_draft=True)
+        options = Options({}, None, generations=0, draw=self.draw, excluded=self.excluded)
         decision = build_decision(site, call, self.run_id, 0, Stage.AFTER, assessment, options)
         review = None
         if decision.route is Route.DEFER and site.mode is Mode.ENFORCE:
@@ -95,7 +101,7 @@ class ToolCourse:
         self.review_id = review.id if review is not None else None
         return decision
 
-    def _result(self, decision: Decision, route: Route, state: RunState, value: Any, cost: Cost) -> Result[Any]:
+    def _result(self, decision: Decision, route: Route, state: RunState, value: Any) -> Result[Any]:
         return Result[Any](
             value=value,
             route=route,
@@ -107,5 +113,5 @@ class ToolCourse:
             review_id=self.review_id,
             state=state,
             reason=decision.reason,
-            cost=cost,
+            cost=self.spent,
         )

@@ -6,23 +6,34 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.call import Call
 from ...core.decision import Route
-from ...core.errors import ConfigurationError, ModelError
+from ...core.errors import ConfigurationError
 from ...core.evidence import CaptureRequest, Document, Need
 from ...core.protocols import Fingerprint, Gate, Generation
 from ...core.response import Cost, Response, TokenTrace
 from ...core.run import Result
 from ..models.logprobs import trace_of
+from .arguments import storable
+from .kinds import Kind, kind_of, returns_text
 from .options import GuardOptions
 
 logger = logging.getLogger("demur")
 
 _NOTHING = object()
+
+
+@dataclass
+class Heard:
+    """What a late generator has emitted already, how long that took, and the error it ended with."""
+
+    items: list[Any] = field(default_factory=list)
+    seconds: float = 0.0
+    error: Exception | None = None
 
 
 class BoundFunction:
@@ -39,24 +50,21 @@ class BoundFunction:
         kwargs: Mapping[str, Any],
         options: GuardOptions,
         *,
-        already: Any = _NOTHING,
+        heard: Heard | None = None,
     ) -> None:
         self._function = function
         self._args = args
         self._kwargs = dict(kwargs)
         self._options = options
-        self._value: Any = already
+        self._heard = heard
+        self._value: Any = _NOTHING
         self._of_response: str | None = None
-        self._error: Exception | None = None
+        self.kind = kind_of(function)
         self.name = options.name
 
     @property
     def provides(self) -> frozenset[Need]:
         return frozenset({Need.TEXT, Need.LOGPROBS}) if self._options.logprobs else frozenset({Need.TEXT})
-
-    @property
-    def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self._function) or inspect.isasyncgenfunction(self._function)
 
     def fingerprint(self) -> Fingerprint:
         """By the function's name, unpinned: what it calls can change."""
@@ -64,21 +72,46 @@ class BoundFunction:
         return Fingerprint(name=self.name, identity=f"function:{home}", pinned=False, prompt="", decoding="")
 
     def call(self, documents: Sequence[Document] = ()) -> Any:
-        """Run the function; a generator is read to its end, into a list."""
-        value = self._function(*self._args, **self._with(documents))
-        return list(value) if inspect.isgenerator(value) else value
+        """Run the function; a generator is read to its end, into a list.
+
+        Raises:
+            ConfigurationError: a plain function returned something that has yet to run.
+        """
+        args, kwargs = self._with(documents)
+        value = self._function(*args, **kwargs)
+        if self.kind is Kind.GENERATOR:
+            return list(value)
+        self._refuse_unfinished(value)
+        return value
 
     async def acall(self, documents: Sequence[Document] = ()) -> Any:
-        """`call`, for async functions; a sync one runs in a thread."""
-        if inspect.isasyncgenfunction(self._function):
-            return [item async for item in self._function(*self._args, **self._with(documents))]
-        if self.is_async:
-            return await self._function(*self._args, **self._with(documents))
-        return await asyncio.to_thread(self.call, documents)
+        """`call`, for async functions and generators."""
+        args, kwargs = self._with(documents)
+        if self.kind is Kind.ASYNC_GENERATOR:
+            return [item async for item in self._function(*args, **kwargs)]
+        return await self._function(*args, **kwargs)
 
-    def _with(self, documents: Sequence[Document]) -> dict[str, Any]:
+    def _refuse_unfinished(self, value: Any) -> None:
+        """What is judged is the answer, not the promise of one."""
+        if inspect.iscoroutine(value):
+            value.close()
+        if inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value):
+            raise ConfigurationError(
+                f"{self.name} is a plain function that returned a {type(value).__name__}; put guard right on the async "
+                "or generator function, below other decorators"
+            )
+
+    def _with(self, documents: Sequence[Document]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments, with the documents in their place, however the caller passed that one."""
         keyword = self._options.documents
-        return {**self._kwargs, keyword: list(documents)} if documents and keyword else self._kwargs
+        if not documents or keyword is None:
+            return self._args, self._kwargs
+        signature = inspect.signature(self._function)
+        if keyword not in signature.parameters:  # it goes into **kwargs
+            return self._args, {**self._kwargs, keyword: list(documents)}
+        bound = signature.bind_partial(*self._args, **self._kwargs)
+        bound.arguments[keyword] = list(documents)
+        return bound.args, bound.kwargs
 
     def generate(
         self,
@@ -89,11 +122,10 @@ class BoundFunction:
         gate: Gate | None = None,
     ) -> Generation:
         """The function's answer as a response."""
+        if self._heard is not None:
+            return self._emitted(self._heard)
         started = time.perf_counter()
-        if self._value is not _NOTHING and not documents:
-            return self._generation(self._value, 0.0)  # it was streamed already
-        with self._kept_error():
-            value = self.call(documents)
+        value = self.call(documents)
         return self._generation(value, time.perf_counter() - started)
 
     async def agenerate(
@@ -104,17 +136,22 @@ class BoundFunction:
         capture: CaptureRequest | None = None,
         gate: Gate | None = None,
     ) -> Generation:
+        if self._heard is not None:
+            return await asyncio.to_thread(self._emitted, self._heard)
         started = time.perf_counter()
-        if self._value is not _NOTHING and not documents:
-            return self._generation(self._value, 0.0)
-        with self._kept_error():
-            value = await self.acall(documents)
-        return self._generation(value, time.perf_counter() - started)
+        value = await self.acall(documents)
+        return await asyncio.to_thread(self._generation, value, time.perf_counter() - started)
+
+    def _emitted(self, heard: Heard) -> Generation:
+        if heard.error is not None:
+            raise heard.error
+        return self._generation(heard.items, heard.seconds)
 
     def _generation(self, value: Any, seconds: float) -> Generation:
-        response = Response(
-            text=self._text(value), trace=self._trace(value), cost=Cost(seconds=seconds), model=self.name
-        )
+        trace = self._trace(value)
+        tokens = len(trace.logprobs) if trace is not None else 0
+        cost = Cost(seconds=seconds, tokens_out=tokens)
+        response = Response(text=self._text(value), trace=trace, cost=cost, model=self.name)
         self._value, self._of_response = value, response.id
         return Generation(response)
 
@@ -125,13 +162,16 @@ class BoundFunction:
                 text = self._options.text(value)
             except Exception as error:  # noqa: BLE001 - the user's code, beside the point of the call
                 logger.warning("guard(text=...) of %s raised %s: %s", self.name, type(error).__name__, error)
-                return str(value)
-            if isinstance(text, str):
-                return text
-            logger.warning("guard(text=...) of %s returned %s, not str", self.name, type(text).__name__)
+            else:
+                if isinstance(text, str):
+                    return storable(text)
+                logger.warning("guard(text=...) of %s returned %s, not str", self.name, type(text).__name__)
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return "".join(value)
-        return str(value)
+            return storable("".join(value))
+        try:
+            return storable(str(value))
+        except Exception as error:  # noqa: BLE001 - a foreign __str__ may raise anything
+            return f"<{type(value).__qualname__} without text: {type(error).__name__}>"
 
     def _trace(self, value: Any) -> TokenTrace | None:
         if self._options.logprobs is None:
@@ -142,42 +182,32 @@ class BoundFunction:
             logger.warning("guard(logprobs=...) of %s raised %s: %s", self.name, type(error).__name__, error)
             return None
 
-    @contextmanager
-    def _kept_error(self) -> Iterator[None]:
-        """Later routes treat a failing draft like any model's failure; `own_errors` gives the exception back."""
-        try:
-            yield
-        except Exception as error:
-            self._error = error
-            raise
-
-    @contextmanager
-    def own_errors(self) -> Iterator[None]:
-        """Let the function's own exception out as it is, even where it was dressed as a model's failure."""
-        try:
-            yield
-        except ModelError:
-            if self._error is not None and not isinstance(self._error, ModelError):
-                raise self._error from None
-            raise
-
     def routes_it_cannot_take(self) -> dict[str, str]:
         """Routes whose result this function could not hand out in its own type, or that it could not be asked for."""
         closed: dict[str, str] = {}
         if self._options.documents is None:
             closed[Route.RETRIEVE.value] = "the function takes no documents; name the keyword: guard(documents=...)"
-        returns = inspect.signature(self._function).return_annotation
-        if self._options.build is None and returns not in (str, "str"):
+        if self._options.build is None and not returns_text(self._function):
             closed[Route.ESCALATE.value] = (
                 "another model's text cannot be made into what the function returns; guard(build=...) says how"
             )
         return closed
 
     def proposal(self) -> Generation | None:
-        """The response that proposed this tool call, where the user says where to find it."""
+        """The response that proposed this tool call, where the user says where to find it.
+
+        A crashing extractor means that nothing is known of it (rule 1): the configured fallback then acts.
+
+        Raises:
+            ConfigurationError: it gave something else than a response, a generation or None.
+        """
         if self._options.proposal is None:
             return None
-        given = self._options.proposal(*self._args, **self._kwargs)
+        try:
+            given = self._options.proposal(*self._args, **self._kwargs)
+        except Exception as error:  # noqa: BLE001
+            logger.warning("guard(proposal=...) of %s raised %s: %s", self.name, type(error).__name__, error)
+            return None
         if given is None or isinstance(given, Generation):
             return given
         if isinstance(given, Response):

@@ -5,60 +5,97 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from ...core.decision import Mode, Route
-from ...core.errors import Abstained, CallFailed, ConfigurationError, Deferred
-from ...core.run import Result, RunState
+from ...core.errors import Abstained, CallFailed, Deferred, ResultNotStored
+from ...core.run import NotStored, Result, RunState
 from ...router.router import Router
 from ...router.site import Tool
 from .arguments import make_call
 from .bound_function import BoundFunction
+from .kinds import Kind
 from .options import RAISE, GuardOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Base:
+class Base:
     """What the four kinds share: the function, its options, binding as a method, and what a result turns into."""
 
     def __init__(self, router: Router, function: Callable[..., Any], options: GuardOptions) -> None:
+        # First: what the function carries in its __dict__ must not take the place of the guard's own.
+        functools.update_wrapper(cast("Any", self), function)
         self._router = router
         self._function = function
         self.options = options
-        functools.update_wrapper(cast(Any, self), function)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """The method bound to its instance."""
-        if instance is None:
+        """The method bound to its instance (or, below @classmethod, to its class)."""
+        bind = getattr(self._function, "__get__", None)
+        if instance is None or bind is None:
             return self
-        bound = type(self)(self._router, self._function.__get__(instance, owner), self.options)  # pyright: ignore[reportAttributeAccessIssue]
+        bound = type(self)(self._router, bind(instance, owner), self.options)
         bound.__signature__ = inspect.signature(bound._function)  # pyright: ignore[reportAttributeAccessIssue]
         return bound
+
+    def __repr__(self) -> str:
+        return f"<guarded {self.options.name} of task {self.options.task!r}>"
 
     def _tool(self, bound: BoundFunction) -> Tool:
         # The arguments are those of this very call, of any type; the JSON ones in the log are for people.
         return Tool(
             name=self.options.name,
             run=lambda **_: bound.call(),
-            arun=(lambda **_: bound.acall()) if bound.is_async else None,
+            arun=(lambda **_: bound.acall()) if bound.kind is Kind.ASYNC else None,
             idempotent=self.options.idempotent,
         )
+
+    def _decide(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result[Any]:
+        bound = BoundFunction(self._function, args, kwargs, self.options)
+        call = make_call(self.options, self._function, args, kwargs)
+        if self.options.is_tool:
+            return self._router.run(call, tool=self._tool(bound), proposal=bound.proposal())
+        result = self._router.run(call, model=bound, exclude=bound.routes_it_cannot_take())
+        return bound.in_own_type(result)
+
+    async def _adecide(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result[Any]:
+        bound = BoundFunction(self._function, args, kwargs, self.options)
+        call = make_call(self.options, self._function, args, kwargs)
+        if self.options.is_tool:
+            return await self._router.arun(call, tool=self._tool(bound), proposal=bound.proposal())
+        result = await self._router.arun(call, model=bound, exclude=bound.routes_it_cannot_take())
+        return bound.in_own_type(result)
 
     def _settle(self, result: Result[Any]) -> Any:
         """The value where the route delivered; otherwise what the user asked for."""
         if result.delivered:
-            return result.value
+            return _whole(result, self.options.name)
+        return self._instead(*self._end(result))
+
+    async def _asettle(self, result: Result[Any]) -> Any:
+        """The same; what an async `on_abstain` or `on_defer` promises is awaited."""
+        if result.delivered:
+            return _whole(result, self.options.name)
+        value = self._instead(*self._end(result))
+        return await value if inspect.isawaitable(value) else value
+
+    def _end(self, result: Result[Any]) -> tuple[Any, Result[Any], Exception]:
         if result.state in (RunState.FAILED, RunState.UNKNOWN):
             raise CallFailed(result)
-        if result.route is Route.DEFER:
-            return _instead(self.options.on_defer, result, Deferred(result, result.review_id or "(none)"))
-        return _instead(self.options.on_abstain, result, Abstained(result))
+        if result.state is RunState.WAITING and result.review_id is not None:
+            return self.options.on_defer, result, Deferred(result, result.review_id)
+        return self.options.on_abstain, result, Abstained(result)
+
+    @staticmethod
+    def _instead(wanted: Any, result: Result[Any], error: Exception) -> Any:
+        if isinstance(wanted, str) and wanted == RAISE:
+            raise error
+        return wanted(result) if callable(wanted) else wanted
 
 
-class Guarded(_Base, Generic[P, R]):
+class Guarded(Base, Generic[P, R]):
     """What `guard` returns for a sync function.
 
     `fn(...)` returns the function's own type when the route delivers and otherwise raises `Abstained` or `Deferred`
@@ -66,7 +103,7 @@ class Guarded(_Base, Generic[P, R]):
     """
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._settle(self.decide(*args, **kwargs))
+        return self._settle(self._decide(args, kwargs))
 
     def decide(self, *args: P.args, **kwargs: P.kwargs) -> Result[R]:
         """Run the call and return everything that is known, delivered or not.
@@ -74,16 +111,10 @@ class Guarded(_Base, Generic[P, R]):
         Raises:
             Exception: whatever the function itself raised; its run is stored as failed.
         """
-        bound = BoundFunction(self._function, args, kwargs, self.options)
-        call = make_call(self.options, self._function, args, kwargs)
-        if self.options.is_tool:
-            return self._router.run(call, tool=self._tool(bound), proposal=bound.proposal())
-        with bound.own_errors():
-            result = self._router.run(call, model=bound, exclude=bound.routes_it_cannot_take())
-        return bound.in_own_type(result)
+        return self._decide(args, kwargs)
 
 
-class AsyncGuarded(_Base):
+class AsyncGuarded(Base):
     """What `guard` returns for an async function."""
 
     # What asyncio.iscoroutinefunction looks for, so that frameworks await it.
@@ -96,102 +127,36 @@ class AsyncGuarded(_Base):
             mark(self)
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        value = self._settle(await self.decide(*args, **kwargs))
-        return await value if inspect.isawaitable(value) else value
+        return await self._asettle(await self._adecide(args, kwargs))
 
     async def decide(self, *args: Any, **kwargs: Any) -> Result[Any]:
-        bound = BoundFunction(self._function, args, kwargs, self.options)
-        call = make_call(self.options, self._function, args, kwargs)
-        if self.options.is_tool:
-            return await self._router.arun(call, tool=self._tool(bound), proposal=bound.proposal())
-        with bound.own_errors():
-            result = await self._router.arun(call, model=bound, exclude=bound.routes_it_cannot_take())
-        return bound.in_own_type(result)
+        """As `Guarded.decide`."""
+        return await self._adecide(args, kwargs)
 
 
-class GeneratorGuarded(Guarded[..., Any]):
-    """What `guard` returns for a generator function: buffers until the decision, or emits and ends with a verdict."""
+class BoundToClass:
+    """A guard above @classmethod: called through the class or an instance, it gets the class."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        if self.options.stream == "late":
-            return self._late(args, kwargs)
-        return self._buffered(args, kwargs)
+    def __init__(self, guarded: Base) -> None:
+        self.guarded = guarded
 
-    def _buffered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
-        value = self._settle(self.decide(*args, **kwargs))
-        yield from value if isinstance(value, list | tuple) else [value]
-
-    def _late(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
-        items: list[Any] = []
-        for item in self._function(*args, **kwargs):
-            items.append(item)
-            yield item
-        bound = BoundFunction(self._function, args, kwargs, self.options, already=items)
-        call = make_call(self.options, self._function, args, kwargs)
-        yield self._router.run(call, model=bound, mode=Mode.ADVISE)
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        owner = owner or type(instance)
+        return self.guarded.__get__(owner, type(owner))
 
 
-class AsyncGeneratorGuarded(_Base):
-    """What `guard` returns for an async generator function."""
-
-    async def __call__(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        stream = self._late(args, kwargs) if self.options.stream == "late" else self._buffered(args, kwargs)
-        async for item in stream:
-            yield item
-
-    async def decide(self, *args: Any, **kwargs: Any) -> Result[Any]:
-        bound = BoundFunction(self._function, args, kwargs, self.options)
-        call = make_call(self.options, self._function, args, kwargs)
-        with bound.own_errors():
-            result = await self._router.arun(call, model=bound, exclude=bound.routes_it_cannot_take())
-        return bound.in_own_type(result)
-
-    async def _buffered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AsyncIterator[Any]:
-        value = self._settle(await self.decide(*args, **kwargs))
-        if inspect.isawaitable(value):
-            value = await value
-        for item in value if isinstance(value, list | tuple) else [value]:
-            yield item
-
-    async def _late(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AsyncIterator[Any]:
-        items: list[Any] = []
-        async for item in self._function(*args, **kwargs):  # pyright: ignore[reportGeneralTypeIssues]
-            items.append(item)
-            yield item
-        bound = BoundFunction(self._function, args, kwargs, self.options, already=items)
-        call = make_call(self.options, self._function, args, kwargs)
-        yield await self._router.arun(call, model=bound, mode=Mode.ADVISE)
-
-
-def guarded_kind(function: Callable[..., Any], options: GuardOptions) -> type[_Base]:
-    """Which of the four wraps this function.
+def _whole(result: Result[Any], name: str) -> Any:
+    """The value.
 
     Raises:
-        ConfigurationError: it is not a function, or `stream` was set for one that does not stream, or a tool streams.
+        ResultNotStored: the result came from the log, which could not keep its value.
     """
-    if not callable(function) or inspect.isclass(function):
-        raise ConfigurationError(f"guard wraps functions and methods, not {function!r}; decorate __call__ or a method")
-    if isinstance(function, classmethod | staticmethod):
-        raise ConfigurationError(f"put @guard below @{type(function).__name__}, next to the function")
-    streams = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
-    if options.is_tool and streams:
-        raise ConfigurationError(
-            f"{options.name} is a tool and a generator; a tool returns once, after its effect: return a list instead"
-        )
-    if options.stream is not None and not streams:
-        raise ConfigurationError(
-            f"guard(stream={options.stream!r}): {options.name} is not a generator; leave stream out"
-        )
-    if inspect.isasyncgenfunction(function):
-        return AsyncGeneratorGuarded
-    if inspect.isgeneratorfunction(function):
-        return GeneratorGuarded
-    if inspect.iscoroutinefunction(function):
-        return AsyncGuarded
-    return Guarded
-
-
-def _instead(wanted: Any, result: Result[Any], error: Abstained | Deferred) -> Any:
-    if wanted is RAISE or wanted == RAISE:
-        raise error
-    return wanted(result) if callable(wanted) else wanted
+    if not isinstance(result.value, NotStored):
+        return result.value
+    raise ResultNotStored(
+        f"{name} was carried out before under this key (run {result.run_id}), but what it returned "
+        f"({result.value.type_name}) is not JSON and was kept as text only: {result.value.text[:200]}; have it return "
+        "JSON values",
+        type_name=result.value.type_name,
+        text=result.value.text,
+    )

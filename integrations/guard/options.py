@@ -11,18 +11,23 @@ from ...core.errors import ConfigurationError
 
 RAISE: Literal["raise"] = "raise"
 
+_CALLABLES = ("text", "logprobs", "question", "build", "proposal", "idempotency_key")
+_OF_ANSWERS = ("text", "logprobs", "question", "build", "documents")
+
 
 @dataclass(frozen=True)
 class GuardOptions:
     """The arguments of `Router.guard`.
 
     Attributes:
+        name: what the log, the queue and `[tools.NAME]` in the settings call it (default: its qualified name).
         task: the population that shares a calibration.
+        tenant: whose calls these are.
         text: gets the text out of what the function returns (default: the value itself if it is a str, else `str`).
         logprobs: gets the token log-probabilities out of it: floats, OpenAI-style dicts, or a `TokenTrace`.
         question: gets the question out of the arguments (default: the first str argument).
-        build: makes the function's own type out of a larger model's text; without it, and where the function does
-            not return str, escalation is not available.
+        build: makes the function's own type out of a larger model's text; without it, and where the function is not
+            annotated `-> str`, escalation is not available.
         documents: the keyword through which the function takes retrieved documents; without it, retrieval is not
             available.
         side_effects: anything but "none" makes it a tool: decided upon before it runs, and run at most once.
@@ -32,6 +37,9 @@ class GuardOptions:
         idempotency_key: gets the key out of the arguments; the same key never has its effect twice.
         on_abstain, on_defer: "raise", a value to return instead, or a callable that gets the `Result`.
         stream: for generators, None buffers until the decision; "late" emits at once and ends with the `Result`.
+
+    Raises:
+        ConfigurationError: an option cannot work.
     """
 
     name: str
@@ -52,23 +60,43 @@ class GuardOptions:
     stream: str | None = None
 
     def __post_init__(self) -> None:
-        for option in ("text", "logprobs", "question", "build", "proposal", "idempotency_key"):
+        for option in ("name", "task", "tenant"):
+            value = getattr(self, option)
+            if not isinstance(value, str) or not 1 <= len(value) <= 200:
+                raise ConfigurationError(f"guard({option}={value!r}): needs a text of 1 to 200 characters")
+        for option in _CALLABLES:
             value = getattr(self, option)
             if value is not None and not callable(value):
-                raise ConfigurationError(f"guard({option}={value!r}) of {self.name}: needs a callable")
+                self._refuse(f"{option}={value!r}", "needs a callable")
+        for option in ("tool", "idempotent"):
+            if not isinstance(getattr(self, option), bool):
+                self._refuse(f"{option}={getattr(self, option)!r}", "needs True or False")
+        if self.documents is not None and not isinstance(self.documents, str):
+            self._refuse(f"documents={self.documents!r}", "needs the name of a keyword")
         if self.stream not in (None, "late"):
-            raise ConfigurationError(f"guard(stream={self.stream!r}) of {self.name}: use None (buffer) or 'late'")
-        if self.is_tool and self.stream == "late":
-            raise ConfigurationError(
-                f"guard(stream='late') of {self.name}: a tool's effect cannot be taken back after it was emitted; "
-                "leave stream out"
-            )
-        if self.proposal is not None and not self.is_tool:
-            raise ConfigurationError(f"guard(proposal=...) of {self.name}: only tools are proposed; add side_effects=")
-        if self.idempotent and not self.is_tool:
-            raise ConfigurationError(
-                f"guard(idempotent=True) of {self.name}: only tools have effects; add side_effects="
-            )
+            self._refuse(f"stream={self.stream!r}", "use None (buffer) or 'late'")
+        if self.is_tool:
+            self._check_tool()
+        else:
+            self._check_answer()
+
+    def _check_tool(self) -> None:
+        if self.stream == "late":
+            self._refuse("stream='late'", "a tool's effect cannot be taken back once emitted; leave stream out")
+        for option in _OF_ANSWERS:
+            if getattr(self, option) is not None:
+                self._refuse(f"{option}=...", "only for functions that answer; a tool is judged by its proposal=")
+
+    def _check_answer(self) -> None:
+        if self.proposal is not None:
+            self._refuse("proposal=...", "only tools are proposed; add side_effects= or tool=True")
+        if self.idempotent:
+            self._refuse("idempotent=True", "only tools have effects; add side_effects= or tool=True")
+        if self.stream == "late" and self.idempotency_key is not None:
+            self._refuse("idempotency_key=...", "with stream='late' the function has run before its key is looked up")
+
+    def _refuse(self, given: str, why: str) -> None:
+        raise ConfigurationError(f"guard({given}) of {self.name}: {why}")
 
     @property
     def is_tool(self) -> bool:
