@@ -112,7 +112,7 @@ class Router:
             tool: what to run; needed for tool calls.
             proposal: the generation that proposed the tool call, to judge it by.
             model: answers instead of the router's own.
-            exclude: arm ("retrieve", "escalate:NAME", "defer") → why this caller cannot take it.
+            exclude: "retrieve", "escalate", "escalate:NAME" or "defer" → why this caller cannot take it.
             mode: overrides the settings for this call. An irreversible tool is loosened only in the settings.
 
         Raises:
@@ -268,7 +268,8 @@ def _check_parts(call: Call, tool: Tool | None, proposal: Generation | None, exc
     elif tool is not None or proposal is not None:
         raise ConfigurationError("tool= and proposal= belong to tool calls; this call is of a model (kind='llm')")
     for arm in exclude:
-        Arm.parse(arm)
+        if arm != Route.ESCALATE:  # by itself it stands for every larger model
+            Arm.parse(arm)
 
 
 def _result_of(run: Run) -> Result[Any]:
