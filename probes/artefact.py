@@ -131,12 +131,19 @@ class Artefact:
         """Every vector that some head reads, sorted."""
         return tuple(sorted({name for head in self.heads.values() for name in head.hidden_names}))
 
-    def needed_capture(self) -> CaptureRequest:
-        """What the model must be asked to read so that the heads get what they were fitted on."""
-        names = self.signal_names
+    def needed_capture(self, arm: str | None = None) -> CaptureRequest:
+        """What the model must be asked to read so that the heads get what they were fitted on.
+
+        Args:
+            arm: only for the heads of this arm; None for all. A larger model is not read for what only the small
+                model's heads want.
+        """
+        heads = [head for key, head in self.heads.items() if arm is None or key.rpartition("/")[0] == arm]
+        names = {name for head in heads for name in head.signal_names}
+        vectors = {name for head in heads for name in head.hidden_names}
         lens = tuple(self.binding.lens_layers) if any(name.startswith("lens.") for name in names) else ()
         named = {int(found[1]) for name in names if name.startswith("lens.") and (found := _LAYER.search(name))}
-        hidden = {int(found[1]) for name in self.hidden_names if (found := _LAYER.search(name))}
+        hidden = {int(found[1]) for name in vectors if (found := _LAYER.search(name))}
         wants_top = any("_top" in name or name == "token.mean_margin" for name in names)
         return CaptureRequest(
             top_k=self.binding.top_k if wants_top else 0,

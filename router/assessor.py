@@ -67,11 +67,9 @@ class Assessor:
         """Is there anything fitted that turns this arm's evidence into a confidence?"""
         return self.artefact is not None and self.artefact.head(arm, stage) is not None
 
-    def capture_request(self) -> CaptureRequest:
-        """The captures that the artefact's heads and the probes need, worked out once."""
-        if self.artefact is not None:
-            return self.artefact.needed_capture()
-        return CaptureRequest()
+    def capture_request(self, arm: str) -> CaptureRequest:
+        """What must be read off the model for this arm's heads, worked out once for all probes."""
+        return self.artefact.needed_capture(arm) if self.artefact is not None else CaptureRequest()
 
     def assess(self, evidence: Evidence, stage: Stage, *, deadline: datetime | None = None) -> Assessment:
         """Measure and judge. Never raises for what a probe does: a crashing probe is a missing signal (rule 1)."""

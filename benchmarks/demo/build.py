@@ -30,7 +30,7 @@ from demur.evaluation.graders.registry import get_grader
 from demur.integrations.demo import files, larger
 from demur.integrations.demo.accounting import account
 from demur.integrations.demo.files import DemoQuestion
-from demur.integrations.demo.model import TASK, large_model, small_model
+from demur.integrations.demo.model import PASSAGES, TASK, large_model, small_model
 from demur.integrations.demo.play import build_router, play
 from demur.integrations.models.store import find_model
 from demur.integrations.retrieval.embedders import default_embedder
@@ -40,7 +40,7 @@ from demur.probes.artefact import Artefact
 from demur.probes.grounding import GroundingProbe
 from demur.router.pipelines.collect import Collector, full_capture
 from demur.router.pipelines.evidence_cache import CollectedRow
-from demur.router.pipelines.fit import fit_artefact, with_arm
+from demur.router.pipelines.fit import extractor_of, fit_artefact, with_arm
 from demur.router.pipelines.grade import grade_rows, grader_key
 from demur.router.pipelines.rows import QuestionRow, read_rows
 from demur.router.pipelines.table import GradedTable, collected_table
@@ -96,7 +96,7 @@ class Evidence:
         probes = [p for p in probes_for_lens([layer for layer in layers if layer != depth]) if p.name != "grounding"]
         if passages is not None:
             retriever = HybridRetriever.from_jsonl(passages, default_embedder())
-            documents = {row.id: retriever.retrieve(row.question, limit=3) for row in rows}
+            documents = {row.id: retriever.retrieve(row.question, limit=PASSAGES) for row in rows}
             probes.append(GroundingProbe())
         collector = Collector(model, probes, capture, cache, arm=arm)
         collected = collector.collect(
@@ -121,7 +121,7 @@ def fit(parts: Split, drafts: Evidence, found: Evidence, bigger: Evidence, small
         task=TASK,
         grader=grader_key(drafts.grader),
         model=small.fingerprint(),
-        extractor=getattr(small, "answer_extractor", "whole-text/1"),
+        extractor=extractor_of(small),
         seed=SEED,
         notes=[f"{len(parts.fit)} TriviaQA rows (Apache-2.0) for the draft, {len(parts.tune)} for the later routes"],
     )

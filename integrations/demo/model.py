@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 TASK = "triviaqa"
 
+PASSAGES = 1
+"""Passages shown to the model: with three, a model of this size copies from the wrong one."""
+
 # The examples are of our own making; no evaluation row is among them.
 PREFIX = """Answer the question with a short fact.
 
@@ -56,4 +59,5 @@ def large_model(folder: str | Path, name: str) -> HuggingFaceModel:
     """A local instruct model to escalate to, asked through its chat template."""
     from ..models.huggingface.model import HuggingFaceModel
 
-    return HuggingFaceModel(folder, name=name, chat=True, system=CHAT_SYSTEM, max_new_tokens=24)
+    # bfloat16: half the memory, and what its weights are stored in.
+    return HuggingFaceModel(folder, name=name, chat=True, system=CHAT_SYSTEM, max_new_tokens=24, dtype="bfloat16")

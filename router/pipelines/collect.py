@@ -12,6 +12,7 @@ from ...core.decision import Stage
 from ...core.errors import BadInput, PromptTooLong
 from ...core.evidence import CaptureRequest, Document, Evidence, Need
 from ...core.protocols import Generation, Model, Probe
+from ...core.record import content_hash
 from ...core.signal import Signal
 from ...probes.lens import LensProbe
 from ...probes.prompt_statistics import PromptStatistics
@@ -22,6 +23,11 @@ from .rows import QuestionRow
 
 Progress = Callable[[int, int], None]
 """Told (rows done, rows in all)."""
+
+
+def documents_hash(documents: Sequence[Document]) -> str:
+    """SHA-256 of what a model is shown of the passages, in their order; "" for none."""
+    return content_hash([document.text for document in documents]) if documents else ""
 
 
 def silent(done: int, total: int) -> None:
@@ -56,7 +62,7 @@ class Collector:
         self.capture = capture
         self.arm = arm
         self.batch_size = batch_size
-        settings: dict[str, Any] = {
+        self.settings: dict[str, Any] = {
             "fingerprint": asdict(model.fingerprint()),
             "capture": asdict(capture),
             "arm": arm,
@@ -64,7 +70,7 @@ class Collector:
             "float16": float16,
             "format": 1,
         }
-        self.cache = EvidenceCache(cache_folder, settings, float16=float16)
+        self.cache = EvidenceCache(cache_folder, self.settings, float16=float16)
 
     def collect(
         self,
@@ -80,14 +86,21 @@ class Collector:
             ModelError: the model failed. What was collected before is kept.
         """
         known = self.cache.load()
-        fresh = {row.id: known[row.id] for row in rows if row.id in known and known[row.id].question == row.question}
+        passages = documents or {}
+        # The same question with other passages is another prompt.
+        wanted = {row.id: (row.question, documents_hash(passages.get(row.id, ()))) for row in rows}
+        fresh = {
+            name: known[name]
+            for name, asked in wanted.items()
+            if name in known and (known[name].question, known[name].documents) == asked
+        }
         waiting = [row for row in rows if row.id not in fresh]
         # Rows of like length share a batch, so that little is padded.
         waiting.sort(key=lambda row: (len(row.question), row.id))
         progress(len(fresh), len(rows))
         for start in range(0, len(waiting), self.batch_size):
             batch = waiting[start : start + self.batch_size]
-            collected = self._ask(batch, documents or {})
+            collected = self._ask(batch, passages)
             fresh.update({row.id: row for row in self.cache.append(collected)})
             progress(len(fresh), len(rows))
         return [fresh[row.id] for row in rows]
@@ -141,6 +154,7 @@ class Collector:
             tokens_in=cost.tokens_in,
             tokens_out=cost.tokens_out,
             seconds=cost.seconds,
+            documents=documents_hash(documents),
         )
 
     def _signals(self, evidence: Evidence) -> list[Signal]:

@@ -34,6 +34,7 @@ class CollectedRow:
     Attributes:
         signals: name → value, None where unavailable.
         hidden: vector name → (width,) float32.
+        documents: hash of the passages that the answer was made from; "" where there were none.
     """
 
     id: str
@@ -44,6 +45,7 @@ class CollectedRow:
     tokens_in: int = 0
     tokens_out: int = 0
     seconds: float = 0.0
+    documents: str = ""
 
 
 class EvidenceCache:
@@ -105,6 +107,7 @@ class EvidenceCache:
                     "tokens_in": row.tokens_in,
                     "tokens_out": row.tokens_out,
                     "seconds": row.seconds,
+                    "documents": row.documents,
                 },
                 ensure_ascii=False,
             )
