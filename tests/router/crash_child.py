@@ -1,15 +1,17 @@
 """A process that runs one tool call and kills itself at a chosen point.
 
-    python crash_child.py DATABASE COUNTER KEY POINT TOOL
+    python crash_child.py DATABASE COUNTER KEY POINT TOOL [KIND]
 
 POINT is "none", "tool" (inside the tool, after its effect), "before:N" or "after:N" (the Nth commit).
-What is run is `one_call(database_path, key, tool, name)`; anything with that signature can take its place.
+KIND says through what it goes: "logs" (the logs alone), "router" (a tool call of the router), "answer" (a model call,
+where the "tool" is the model).
 """
 
 import os
 import signal
 import sys
 from datetime import UTC, datetime
+from functools import cache
 
 from demur.core.call import Call, CallKind, SideEffects
 from demur.core.clock import SystemClock
@@ -83,7 +85,78 @@ def one_call(database, key, tool, tool_name, *, idempotent=False):
     return value
 
 
-def main(path, counter, key, point, tool_name):
+@cache
+def artefact():
+    """Calls answers of log-probability -0.02 right."""
+    import numpy as np
+
+    from demur.core.protocols import Fingerprint
+    from demur.probes.artefact import Artefact
+    from demur.probes.binding import Binding, ModelBinding
+    from demur.probes.fit_head import fit_head
+    from demur.probes.signal_table import SignalTable
+
+    logprobs = -np.linspace(0.0, 3.0, 60)
+    right = (np.arange(60) < 30) ^ (np.arange(60) % 20 == 0)
+    table = SignalTable(("token.mean_logprob",), logprobs[:, None])
+    head = fit_head(table, right.astype(float), groups=None, arm="answer", stage=Stage.AFTER, replicas=10)
+    model = ModelBinding.of(Fingerprint("m", "m", True, "", ""))
+    facts = {"task": "default", "extractor": "whole", "grader": "alias", "grader_version": "1", "data": "d"}
+    return Artefact({"answer/after": head}, Binding(model=model, **facts))
+
+
+def _house(database):
+    """A router, and a generation that it is sure of."""
+    from demur import Router, Settings
+    from demur.core.protocols import Generation
+    from demur.core.response import TokenTrace
+
+    response = Response(text="Paris", trace=TokenTrace(logprobs=(-0.02,)))
+    settings = Settings(mode="enforce", costs={"wrong": 1.0, "abstain": 0.9, "review": 0.85})
+    return Router(settings=settings, artefacts=[artefact()], database=database, seed=1), Generation(response)
+
+
+def routed_call(database, key, tool, tool_name, *, idempotent=False):
+    """The same through the router: judged by its proposal, decided, stored, run."""
+    from demur.router.site import Tool
+
+    router, proposal = _house(database)
+    call = Call(
+        kind=CallKind.TOOL,
+        tool_name=tool_name,
+        arguments={"n": 1},
+        idempotency_key=key,
+        side_effects=SideEffects.IRREVERSIBLE,
+    )
+    given = Tool(tool_name, run=lambda n: tool(), idempotent=idempotent)
+    result = router.run(call, tool=given, proposal=proposal)
+    return result.value if result.delivered else result.state.value
+
+
+def answered_call(database, key, tool, tool_name, *, idempotent=False):
+    """A model call through the router; asking the model is what may be cut off."""
+    from demur.core.protocols import Fingerprint
+
+    router, generation = _house(database)
+
+    class Model:
+        name, provides = "m", frozenset()
+
+        def fingerprint(self):
+            return Fingerprint("m", "m", True, "", "")
+
+        def generate(self, call, **options):
+            tool()
+            return generation
+
+    result = router.run(Call.ask("Capital?", idempotency_key=key), model=Model())
+    return result.value if result.delivered else result.state.value
+
+
+KINDS = {"logs": one_call, "router": routed_call, "answer": answered_call}
+
+
+def main(path, counter, key, point, tool_name, kind="logs"):
     database = Database(path)
     dialect, commit, commits = database.engine.dialect, database.engine.dialect.do_commit, 0
 
@@ -110,7 +183,7 @@ def main(path, counter, key, point, tool_name):
             die()
         return {"ok": True, "n": 1}
 
-    value = one_call(database, key, tool, tool_name, idempotent=tool_name == "set_value")
+    value = KINDS[kind](database, key, tool, tool_name, idempotent=tool_name == "set_value")
     return commits, value
 
 

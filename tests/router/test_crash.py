@@ -5,6 +5,7 @@ import multiprocessing
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,22 +28,30 @@ COMMITS = 6  # start, round, intended, started, done, finish
 POINTS = ["tool", *(f"{when}:{number}" for number in range(1, COMMITS + 1) for when in ("before", "after"))]
 
 
-def arguments(folder, point, tool):
-    return [str(part) for part in (folder / "demur.db", folder / "counter", "key-1", point, tool)]
+def arguments(folder, point, tool, kind="logs"):
+    return [str(part) for part in (folder / "demur.db", folder / "counter", "key-1", point, tool, kind)]
 
 
-def _tell(connection, folder, point, tool):
+@cache
+def the_child():
+    """Loaded, and its artefact fitted, once: forked processes start with that."""
     spec = importlib.util.spec_from_file_location("crash_child", CHILD)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    connection.send(module.main(*arguments(folder, point, tool)))
+    module.artefact()
+    return module
 
 
-def child(folder, point, tool="send_money"):
+def _tell(connection, folder, point, tool, kind):
+    connection.send(the_child().main(*arguments(folder, point, tool, kind)))
+
+
+def child(folder, point, tool="send_money", kind="logs"):
     """A process of its own, forked: it starts with everything loaded."""
+    the_child()
     here, there = FORK.Pipe(duplex=False)
-    process = FORK.Process(target=_tell, args=(there, folder, point, tool))
+    process = FORK.Process(target=_tell, args=(there, folder, point, tool, kind))
     process.start()
     there.close()
     try:
@@ -63,8 +72,9 @@ def states(database):
         return list(connection.execute(select(runs.c.state)).scalars())
 
 
-def test_the_child_commits_as_often_as_the_points_say(tmp_path):
-    done = child(tmp_path, "none")
+@pytest.mark.parametrize("kind", ["logs", "router"])
+def test_the_child_commits_as_often_as_the_points_say(tmp_path, kind):
+    done = child(tmp_path, "none", kind=kind)
     assert (done.commits, done.value) == (COMMITS, {"ok": True, "n": 1})
     assert times_it_happened(tmp_path) == 1
 
@@ -83,9 +93,10 @@ def test_a_killed_interpreter_is_seen_from_another(tmp_path):
     assert times_it_happened(tmp_path) == 1
 
 
+@pytest.mark.parametrize("kind", ["logs", "router"])
 @pytest.mark.parametrize("point", POINTS)
-def test_a_killed_run_ends_and_its_effect_never_happens_twice(tmp_path, point):
-    died = child(tmp_path, point)
+def test_a_killed_run_ends_and_its_effect_never_happens_twice(tmp_path, point, kind):
+    died = child(tmp_path, point, kind=kind)
     assert died.returncode == -signal.SIGKILL
     happened = times_it_happened(tmp_path)
     database = Database(tmp_path / "demur.db")
@@ -100,7 +111,7 @@ def test_a_killed_run_ends_and_its_effect_never_happens_twice(tmp_path, point):
     assert len(waiting) == len(report.unknown)
     assert all(item.kind is ReviewKind.EFFECT_UNKNOWN and "send_money" in item.reason for item in waiting)
 
-    again = child(tmp_path, "none")
+    again = child(tmp_path, "none", kind=kind)
     assert again.returncode == 0
     assert times_it_happened(tmp_path) <= 1
     started, ended = point in ("after:4", "tool", "before:5"), point in ("after:5", "before:6", "after:6")
@@ -136,13 +147,35 @@ def test_a_human_who_finds_out_settles_the_run(tmp_path, verdict, in_the_end):
     assert times_it_happened(tmp_path) == in_the_end
 
 
+@pytest.mark.parametrize("kind", ["logs", "router"])
 @pytest.mark.parametrize("point", ["after:4", "tool", "before:5"])
-def test_a_tool_declared_idempotent_runs_again_under_its_key(tmp_path, point):
-    child(tmp_path, point, "set_value")
+def test_a_tool_declared_idempotent_runs_again_under_its_key(tmp_path, point, kind):
+    child(tmp_path, point, "set_value", kind)
     happened = times_it_happened(tmp_path)
     database = Database(tmp_path / "demur.db")
     assert len(recover(database, SystemClock(), idempotent_tools={"set_value"}).failed) == 1
-    again = child(tmp_path, "none", "set_value")
+    again = child(tmp_path, "none", "set_value", kind)
     assert again.value == {"ok": True, "n": 1}
     assert times_it_happened(tmp_path) == happened + 1
     assert sorted(states(database)) == ["done", "failed"]
+
+
+ANSWER_COMMITS = 3  # start, round, finish
+ANSWER_POINTS = [
+    "tool",
+    *(f"{when}:{number}" for number in range(1, ANSWER_COMMITS + 1) for when in ("before", "after")),
+]
+
+
+@pytest.mark.parametrize("point", ANSWER_POINTS)
+def test_a_killed_model_call_fails_and_can_be_made_again(tmp_path, point):
+    """ "tool" is while the model is being asked. There is no effect, so nothing is unknown."""
+    assert child(tmp_path, point, kind="answer").returncode == -signal.SIGKILL
+    database = Database(tmp_path / "demur.db")
+    report = recover(database, SystemClock())
+    assert (report.unknown, report.left) == ((), ())
+    assert states(database) == {"before:1": [], "after:3": ["done"]}.get(point, ["failed"])
+    again = child(tmp_path, "none", kind="answer")
+    assert again.value == "Paris"
+    assert set(states(database)) <= {"done", "failed"}
+    assert again.commits == (0 if point == "after:3" else ANSWER_COMMITS)
