@@ -24,6 +24,8 @@ class GroundingProbe:
 
         grounding.recall = max over D of Σ_{w ∈ A ∩ D} idf(w) / Σ_{w ∈ A} idf(w), in [0, 1]
         grounding.retrieval_margin = best document's score minus the second best's, on the retriever's own scale
+        grounding.similarity = largest cosine of question and document, where the retriever tells it
+            (`metadata["retrieval"]["cosine"]`, as the built-in one does); is what was found about the question at all?
 
     Args:
         idf: weights (positive, finite) of words over a corpus; a word it does not know gets the largest of them.
@@ -38,7 +40,7 @@ class GroundingProbe:
     needs = frozenset({Need.TEXT, Need.DOCUMENTS})
     stage = Stage.AFTER
     cost_rank = 0
-    signal_names = ("grounding.recall", "grounding.retrieval_margin")
+    signal_names = ("grounding.recall", "grounding.retrieval_margin", "grounding.similarity")
 
     def __init__(self, *, idf: Mapping[str, float] | None = None) -> None:
         if idf is not None:
@@ -50,10 +52,10 @@ class GroundingProbe:
         self.idf = None if idf is None else dict(idf)
 
     def measure(self, evidence: Evidence) -> Sequence[Signal]:
-        """Both signals, `Unavailable` where there is nothing to measure."""
+        """The signals, `Unavailable` where there is nothing to measure."""
         if not evidence.documents:
             return tuple(Signal.missing(name, "no documents were retrieved") for name in self.signal_names)
-        return (self._recall(evidence), _margin(evidence.documents))
+        return (self._recall(evidence), _margin(evidence.documents), _similarity(evidence.documents))
 
     def _recall(self, evidence: Evidence) -> Signal:
         name = "grounding.recall"
@@ -88,3 +90,13 @@ def _margin(documents: Sequence[Document]) -> Signal:
         return Signal.missing(name, f"{len(scores) - len(known)} of {len(scores)} documents have no finite score")
     first, second = sorted(known, reverse=True)[:2]
     return Signal.of(name, first - second)
+
+
+def _similarity(documents: Sequence[Document]) -> Signal:
+    name = "grounding.similarity"
+    told = [document.metadata.get("retrieval") for document in documents]
+    cosines = [each.get("cosine") for each in told if isinstance(each, Mapping)]
+    known = [float(value) for value in cosines if isinstance(value, int | float) and not isinstance(value, bool)]
+    if not known:
+        return Signal.missing(name, "the retriever tells no cosine")
+    return Signal.of(name, max(known))

@@ -14,6 +14,7 @@ from ..core.errors import ConfigurationError, DemurError, StoreError
 from ..core.evidence import Captured, CaptureRequest, Document, Evidence, Need
 from ..core.protocols import Gate, Generation, Model
 from ..core.response import Cost, Response
+from ..core.review_item import ReviewKind
 from ..core.run import Result, Round, RunState
 from .assessor import Assessment, confidence_from_chance
 from .decide import Options, build_decision
@@ -244,13 +245,10 @@ class AnswerCourse:
             decision=decision,
             not_run=dict(assessment.not_run),
         )
-        review = None
-        if decision.route is Route.DEFER and site.mode is Mode.ENFORCE:
-            draft = self.draft.response if self.draft is not None else None
-            review = site.review_for(self.call, decision, draft)
+        review = site.review_for(self.call, decision, self.draft.response if self.draft is not None else None)
         site.log.record_round(self.run_id, recorded, review=review)
         self.number += 1
-        self.review_id = review.id if review is not None else None
+        self.review_id = review.id if review is not None and review.kind is ReviewKind.DEFERRED else None
         return decision
 
     def _delivered(self, decision: Decision, route: Route) -> Result[Any]:

@@ -13,7 +13,7 @@ from ..core.call import Call, CallKind
 from ..core.decision import Decision, Mode, Route
 from ..core.protocols import Clock, Model, Retriever
 from ..core.response import Response
-from ..core.review_item import ReviewItem, SafeEnd
+from ..core.review_item import ReviewItem, ReviewKind, SafeEnd
 from ..policies.policy import CostPolicy
 from ..review.queue import ReviewQueue
 from .assessor import Assessor
@@ -74,10 +74,22 @@ class Site:
             return None
         return f"the review queue is full ({waiting} of {self.review.capacity} places)"
 
-    def review_for(self, call: Call, decision: Decision, draft: Response | None) -> ReviewItem:
-        """The queue item of a deferred call; it expires to a safe end at the deadline or after the set time."""
+    def review_for(self, call: Call, decision: Decision, draft: Response | None) -> ReviewItem | None:
+        """The queue item that goes with a decision: of a deferred call, or of a delivered answer drawn for grading.
+
+        Without the second, `label_propensity` would be a promise that nobody keeps.
+        """
+        if decision.route is Route.DEFER and self.mode is Mode.ENFORCE:
+            return self._item(ReviewKind.DEFERRED, call, decision, draft)
+        if decision.sampled_for_label and draft is not None:
+            return self._item(ReviewKind.LABEL, call, decision, draft)
+        return None
+
+    def _item(self, kind: ReviewKind, call: Call, decision: Decision, draft: Response | None) -> ReviewItem:
+        """It expires to a safe end at the deadline or after the set time; a label that nobody gives is just missing."""
         is_tool = call.kind is CallKind.TOOL
-        ends = [call.deadline] if call.deadline is not None else []
+        is_label = kind is ReviewKind.LABEL
+        ends = [call.deadline] if call.deadline is not None and not is_label else []
         if self.review.expires_after is not None:
             ends.append(self.clock.now() + timedelta(seconds=self.review.expires_after))
         priced = [
@@ -87,12 +99,13 @@ class Site:
             run_id=decision.run_id,
             decision_id=decision.id,
             response_id=draft.id if draft is not None else None,
+            kind=kind,
             call=call,
             proposed=None if is_tool or draft is None or draft.stopped_before_generating else draft.text,
             confidence=decision.confidence,
-            reason=decision.reason,
+            reason="Drawn for grading: was this right? It was delivered already." if is_label else decision.reason,
             # What going ahead without a human is expected to cost: the most at stake comes first.
-            priority=priced[0] if priced else 0.0,
+            priority=priced[0] if priced and not is_label else 0.0,
             on_expiry=SafeEnd.REJECT if is_tool else self.review.on_expiry,
             due_at=min(ends) if ends else None,
             created_at=self.clock.now(),

@@ -12,6 +12,7 @@ from ..core.decision import Decision, Mode, Route, Stage
 from ..core.evidence import Evidence
 from ..core.protocols import Generation
 from ..core.response import Cost
+from ..core.review_item import ReviewKind
 from ..core.run import Result, Round, RunState
 from .answer_plan import ANSWER_ARM
 from .assessor import Assessment
@@ -85,9 +86,7 @@ class ToolCourse:
             assessment = site.assessor.assess(evidence, Stage.AFTER, deadline=call.deadline)
         options = Options({}, None, generations=0, draw=self.draw, excluded=self.excluded)
         decision = build_decision(site, call, self.run_id, 0, Stage.AFTER, assessment, options)
-        review = None
-        if decision.route is Route.DEFER and site.mode is Mode.ENFORCE:
-            review = site.review_for(call, decision, response)
+        review = site.review_for(call, decision, response)
         recorded = Round(
             number=0,
             arm=ANSWER_ARM,
@@ -98,7 +97,7 @@ class ToolCourse:
             not_run=dict(assessment.not_run),
         )
         site.log.record_round(self.run_id, recorded, review=review)
-        self.review_id = review.id if review is not None else None
+        self.review_id = review.id if review is not None and review.kind is ReviewKind.DEFERRED else None
         return decision
 
     def _result(self, decision: Decision, route: Route, state: RunState, value: Any) -> Result[Any]:

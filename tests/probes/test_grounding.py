@@ -30,9 +30,9 @@ def evidence(answer, *texts, question="Where was Chopin born?", scores=None):
 
 
 def measure(found, **options):
-    recall, margin = GroundingProbe(**options).measure(found)
-    assert (recall.name, margin.name) == GroundingProbe.signal_names
-    return recall, margin
+    signals = tuple(GroundingProbe(**options).measure(found))
+    assert tuple(signal.name for signal in signals) == GroundingProbe.signal_names
+    return signals
 
 
 def test_it_is_a_probe():
@@ -53,18 +53,18 @@ def test_recall_by_hand_with_idf_over_the_retrieved_documents():
     warsaw = math.log(1 + (3 - 1 + 0.5) / (1 + 0.5))
     poland = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
     year = math.log(1 + (3 - 0 + 0.5) / (0 + 0.5))
-    recall, _ = measure(found)
+    recall, *_ = measure(found)
     assert recall.value == pytest.approx((warsaw + poland) / (warsaw + poland + year))
 
 
 def test_the_best_single_document_counts_not_their_union():
-    recall, _ = measure(evidence("red blue", "red", "blue"))
+    recall, *_ = measure(evidence("red blue", "red", "blue"))
     assert recall.value == pytest.approx(0.5)
 
 
 def test_given_idf_and_the_heaviest_weight_for_unknown_words():
     found = evidence("red blue green", "red green")
-    recall, _ = measure(found, idf={"red": 1.0, "blue": 3.0})
+    recall, *_ = measure(found, idf={"red": 1.0, "blue": 3.0})
     assert recall.value == pytest.approx((1.0 + 3.0) / (1.0 + 3.0 + 3.0))
 
 
@@ -97,7 +97,7 @@ def test_repeating_a_word_earns_nothing():
     ],
 )
 def test_unavailable_with_a_reason(found, says):
-    recall, _ = measure(found)
+    recall, *_ = measure(found)
     assert not recall.available and says in recall.score.reason
 
 
@@ -114,7 +114,7 @@ def test_margin_between_the_two_best(scores, expected):
     [([], "no documents"), ([0.5], "one document"), ([0.5, None], "1 of 2"), ([0.5, float("nan")], "1 of 2")],
 )
 def test_margin_unavailable(scores, says):
-    _, margin = measure(evidence("a", *["x"] * len(scores), scores=scores))
+    _, margin, *_ = measure(evidence("a", *["x"] * len(scores), scores=scores))
     assert not margin.available and says in margin.score.reason
 
 
@@ -126,13 +126,29 @@ def test_margin_unavailable(scores, says):
 )
 def test_recall_is_a_share_and_more_text_never_lowers_it(answer, question, texts):
     idf = {"x": 1.0}
-    recall, _ = measure(evidence(answer, *texts, question=question), idf=idf)
+    recall, *_ = measure(evidence(answer, *texts, question=question), idf=idf)
     if recall.value is not None:
         assert 0.0 <= recall.value <= 1.0 + 1e-9
-        more, _ = measure(evidence(answer, *texts, answer, question=question), idf=idf)
+        more, *_ = measure(evidence(answer, *texts, answer, question=question), idf=idf)
         assert more.value == pytest.approx(1.0)
 
 
 def test_a_hundred_thousand_characters():
-    recall, _ = measure(evidence("word " * 20_000, "word", question="q " * 50_000))
+    recall, *_ = measure(evidence("word " * 20_000, "word", question="q " * 50_000))
     assert recall.value == 1.0
+
+
+def test_similarity_is_the_largest_cosine_that_the_retriever_tells():
+    near = Document(id="a", text="x", metadata={"retrieval": {"bm25": 3.0, "cosine": 0.4}})
+    nearer = Document(id="b", text="y", metadata={"retrieval": {"bm25": None, "cosine": 0.7}})
+    asked = Evidence(call=Call.ask("q?"), response=Response(text="x"), documents=(near, nearer))
+    assert measure(asked)[2].value == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(
+    "told", [{}, {"retrieval": None}, {"retrieval": {"cosine": None}}, {"retrieval": {"cosine": True}}]
+)
+def test_similarity_is_unavailable_where_no_cosine_is_told(told):
+    document = Document(id="a", text="x", metadata=told)
+    signal = measure(Evidence(call=Call.ask("q?"), response=Response(text="x"), documents=(document,)))[2]
+    assert not signal.available and "cosine" in signal.score.reason

@@ -14,7 +14,7 @@ from demur.core.errors import RetrievalError
 from demur.core.evidence import Need
 from demur.core.protocols import Generation
 from demur.core.response import Response
-from demur.core.review_item import Resolution, ReviewState, Verdict
+from demur.core.review_item import Resolution, ReviewKind, ReviewState, Verdict
 from demur.core.run import RunState
 from demur.router.site import Tool
 
@@ -402,3 +402,21 @@ def test_a_failed_run_lets_go_of_its_key(make_router, scripted, go):
     with pytest.raises(ModelError):
         go(router, Call.ask("Capital?", idempotency_key="k"))
     assert go(router, Call.ask("Capital?", idempotency_key="k")).value == "Paris"
+
+
+@pytest.mark.parametrize("mode", ["shadow", "enforce"])
+def test_a_delivered_answer_drawn_for_grading_is_in_the_queue_and_still_delivered(make_router, scripted, go, mode):
+    router = make_router(scripted(), mode=mode, settings={"policy": {"label_rate": 1.0}})
+    result = go(router)
+    assert result.delivered and result.review_id is None
+    (item,) = router.queue.list()
+    assert (item.kind, item.run_id, item.response_id) == (ReviewKind.LABEL, result.run_id, result.response_id)
+    run = router.log.get(result.run_id)
+    assert run.state is RunState.DONE
+    assert run.rounds[-1].decision.label_propensity == 1.0
+
+
+def test_without_a_draw_for_grading_nothing_is_queued(make_router, scripted, go):
+    router = make_router(scripted(), settings={"policy": {"label_rate": 0.0}})
+    assert go(router).delivered
+    assert router.queue.list() == []
