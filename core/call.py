@@ -6,9 +6,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from .record import Record, new_id
+from .record import JsonObject, Record, new_id
 
 
 class CallKind(StrEnum):
@@ -49,14 +49,14 @@ class Call(Record):
     kind: CallKind = CallKind.LLM
     messages: tuple[Message, ...] = ()
     tool_name: str | None = Field(default=None, max_length=200)
-    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+    arguments: JsonObject = Field(default_factory=dict)
     task: str = Field(default="default", min_length=1, max_length=200)
     tenant: str = Field(default="default", min_length=1, max_length=200)
     conversation_id: str | None = Field(default=None, max_length=200)
     side_effects: SideEffects = SideEffects.NONE
     idempotency_key: str | None = Field(default=None, min_length=1, max_length=200)
     deadline: datetime | None = None
-    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
 
     @field_validator("deadline")
     @classmethod

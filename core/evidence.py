@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from .call import Call
-from .record import Record
+from .record import JsonObject, Record
 from .response import Response
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Document(Record):
     text: str
     source: str = ""
     score: float | None = None
-    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue
+from pydantic_core import from_json
 
 
 class Record(BaseModel):
@@ -37,3 +38,20 @@ def canonical_json(value: Any) -> str:
 def content_hash(value: Any) -> str:
     """SHA-256 (hex) of the canonical JSON of `value`."""
     return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _comes_back(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Refuse what would be stored and never read again, or read as something else."""
+    try:
+        # A few levels more: the value is stored inside other records.
+        from_json(f"[[[[[{canonical_json(value)}]]]]]".encode())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"not JSON that can be stored ({type(error).__name__}: {str(error)[:200]}); NaN, infinities, lone "
+            "surrogates, integers of thousands of digits and values nested hundreds deep go in as text"
+        ) from error
+    return value
+
+
+JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_comes_back)]
+"""A JSON object that survives storage unchanged."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Annotated
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from .record import Record, new_id
+from .record import JsonObject, Record, new_id
+from .text import storable
+
+ModelText = Annotated[str, AfterValidator(storable)]
+"""What a model wrote; some providers send halves of characters, which are replaced."""
 
 
 class TopToken(Record):
     """One of the k likeliest tokens at a position; `logprob` in nats."""
 
-    token: str
+    token: ModelText
     logprob: float | None
 
 
@@ -30,7 +35,7 @@ class TokenTrace(Record):
     """
 
     ids: tuple[int, ...] = ()
-    tokens: tuple[str, ...] = ()
+    tokens: tuple[ModelText, ...] = ()
     logprobs: tuple[float | None, ...] = ()
     top: tuple[tuple[TopToken, ...], ...] = ()
     entropy: tuple[float | None, ...] = ()
@@ -83,9 +88,9 @@ class Cost(Record):
 class ToolCall(Record):
     """A tool call that a model proposes."""
 
-    id: str | None = None
-    name: str
-    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+    id: ModelText | None = None
+    name: ModelText
+    arguments: JsonObject = Field(default_factory=dict)
 
 
 class Response(Record):
@@ -100,11 +105,11 @@ class Response(Record):
     """
 
     id: str = Field(default_factory=lambda: new_id("resp"))
-    text: str = ""
+    text: ModelText = ""
     tool_calls: tuple[ToolCall, ...] = ()
     trace: TokenTrace | None = None
     cost: Cost = Cost()
-    model: str = "unknown"
+    model: ModelText = "unknown"
     stopped_before_generating: bool = False
     truncated: bool = False
     created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))

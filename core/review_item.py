@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, model_validator
 
 from .call import Call
 from .confidence import Confidence
-from .record import Record, new_id
+from .record import JsonObject, Record, new_id
 
 
 class ReviewState(StrEnum):
@@ -58,7 +58,7 @@ class Resolution(Record):
     verdict: Verdict
     answer: str | None = Field(default=None, max_length=1_000_000)
     tool_name: str | None = None
-    arguments: dict[str, JsonValue] | None = None
+    arguments: JsonObject | None = None
     note: str = Field(default="", max_length=20_000)
     reviewer: str = Field(min_length=1, max_length=200)
     resolved_at: datetime = Field(default_factory=lambda: datetime.now(UTC))

@@ -11,15 +11,30 @@ _KEPT = frozenset("\n\t")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
+def storable(text: str) -> str:
+    """`text` whole, but for lone surrogates, which no database takes: they become U+FFFD."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
 def limited(text: str, limit: int) -> str:
     """At most `limit` characters of `text`, and a note of how many were left off.
 
     Lone surrogates, which no database takes, become U+FFFD.
     """
-    text = _SURROGATE.sub("\ufffd", text)
+    text = storable(text)
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… (+{len(text) - limit} characters)"
+
+
+def said(error: BaseException, limit: int = 10_000) -> str:
+    """`TypeName: message` of an error, for the record: its own `__str__` may raise, or hold what no database takes."""
+    name = type(error).__qualname__
+    try:
+        message = str(error)
+    except Exception as trouble:  # noqa: BLE001 - a foreign __str__ may raise anything
+        message = f"<no message: {type(trouble).__name__}>"
+    return limited(f"{name}: {message}", limit)
 
 
 def printable(text: str, limit: int = 4000) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import Field, field_validator
 
-from ..core.record import Record, new_id
+from ..core.record import JsonObject, Record, new_id
 
 
 class Episode(Record):
@@ -42,7 +42,7 @@ class Episode(Record):
     graded_at: datetime | None = None
     lesson: str | None = None
     tool_name: str | None = None
-    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+    arguments: JsonObject = Field(default_factory=dict)
     created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
 
     @field_validator("created_at", "graded_at")

@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from ..core.call import Call
 from ..core.confidence import Confidence
 from ..core.decision import Decision, Mode, Route, Stage
-from ..core.errors import ConfigurationError, DemurError, StoreError
+from ..core.errors import ConfigurationError, DemurError, ModelError, StoreError
 from ..core.evidence import Captured, CaptureRequest, Document, Evidence, Need
 from ..core.protocols import Gate, Generation, Model
 from ..core.response import Cost, Response
 from ..core.review_item import ReviewKind
 from ..core.run import Result, Round, RunState
+from ..core.text import said
 from .assessor import Assessment, confidence_from_chance
 from .decide import Options, build_decision
 from .site import Site
@@ -95,7 +97,8 @@ class AnswerCourse:
 
     def _gate(self, captured: Captured) -> bool:
         """Asked by the model once the prompt is read. Stores its decision before a token is kept."""
-        self.gate_choice = self._judge_before(captured)
+        if self.gate_choice is None:  # a model that asks twice gets the same decision
+            self.gate_choice = self._judge_before(captured)
         return self.gate_choice.route is Route.GENERATE
 
     def _judge_before(self, captured: Captured | None) -> Decision:
@@ -113,6 +116,8 @@ class AnswerCourse:
         self, model: Model, arm: str, documents: tuple[Document, ...], *, gate: Gate | None = None
     ) -> Plan[Decision]:
         generation = yield from self._ask(model, arm, documents, gate=gate)
+        if gate is not None and self.gate_choice is not None and self._gate_is_shut():
+            return self.gate_choice  # it is stored already: what a model writes past the gate is not looked at
         return (yield from self._judge(generation, model, arm, documents))
 
     def _ask(
@@ -127,16 +132,25 @@ class AnswerCourse:
         except BaseException:
             self._spend_seconds(started)
             raise
+        if not _is_generation(generation):
+            self._spend_seconds(started)
+            raise ModelError(
+                f"model {model.name!r} gave back {type(generation).__name__}, not a Generation with its Response; wrap "
+                "plain functions with FunctionModel or router.guard"
+            )
         self.generations += 1
         self.spent = self.spent + generation.response.cost
+        if generation.response.stopped_before_generating and not (gate is not None and self._gate_is_shut()):
+            raise ModelError(f"model {model.name!r} stopped before generating, and no gate had told it to")
         return generation
+
+    def _gate_is_shut(self) -> bool:
+        return self.gate_choice is not None and self.gate_choice.route is not Route.GENERATE
 
     def _spend_seconds(self, started: float) -> None:
         self.spent = self.spent + Cost(seconds=self.site.clock.monotonic() - started)
 
     def _judge(self, generation: Generation, model: Model, arm: str, documents: tuple[Document, ...]) -> Plan[Decision]:
-        if generation.response.stopped_before_generating and self.gate_choice is not None:
-            return self.gate_choice
         evidence = Evidence(
             call=self.call,
             response=generation.response,
@@ -186,11 +200,13 @@ class AnswerCourse:
         assert site.retriever is not None
         retriever, query, limit = site.retriever, self.call.question, site.documents_limit
         started, found, failure = site.clock.monotonic(), (), ""
+
+        async def afind() -> tuple[Any, ...]:
+            return tuple(islice(await retriever.aretrieve(query, limit=limit), limit))
+
         try:
-            found = yield Step(
-                run=lambda: retriever.retrieve(query, limit=limit),
-                arun=lambda: retriever.aretrieve(query, limit=limit),
-            )
+            # Never more than were asked for: the success chance was fitted with that many.
+            found = yield Step(run=lambda: tuple(islice(retriever.retrieve(query, limit=limit), limit)), arun=afind)
         except Exception as error:
             if is_control_flow(error):
                 raise
@@ -277,7 +293,16 @@ class AnswerCourse:
 
 def _said(error: Exception) -> str:
     """A failure in a few words."""
-    return f"failed: {type(error).__name__}: {str(error)[:200]}"
+    return f"failed: {said(error, 200)}"
+
+
+def _is_generation(given: object) -> bool:
+    """Has it the parts that everything after it reads? Models are other people's code."""
+    return (
+        isinstance(given, Generation)
+        and isinstance(given.response, Response)
+        and (given.captured is None or isinstance(given.captured, Captured))
+    )
 
 
 def _route_of(arm: str) -> Route:

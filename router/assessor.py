@@ -17,6 +17,7 @@ from ..core.evidence import CaptureRequest, Evidence, Need
 from ..core.protocols import Clock, Probe
 from ..core.signal import Signal, Unavailable
 from ..core.success_chance import SuccessChance
+from ..core.text import said
 
 if TYPE_CHECKING:
     from ..probes.artefact import Artefact
@@ -132,8 +133,8 @@ def measure(probe: Probe, evidence: Evidence) -> list[Signal]:
     try:
         measured = {signal.name: signal for signal in probe.measure(evidence)}
     except Exception as error:  # noqa: BLE001 - rule 1: a crashing probe is a missing signal
-        logger.warning("probe %s raised %s: %s", probe.name, type(error).__name__, error)
-        reason = f"probe raised {type(error).__name__}: {str(error)[:200]}"
+        logger.warning("probe %s raised %s", probe.name, said(error))
+        reason = f"probe raised {said(error, 200)}"
         return [Signal.missing(name, reason) for name in probe.signal_names]
     return [measured.get(name) or Signal.missing(name, "the probe gave no such signal") for name in probe.signal_names]
 

@@ -41,7 +41,7 @@ from ..core.protocols import Clock
 from ..core.record import canonical_json
 from ..core.run import Effect, EffectState, RunState
 from ..core.stored_value import pack
-from ..core.text import limited
+from ..core.text import limited, said
 from ..review.queue import ReviewQueue
 from .effect_rows import check_may_run, effect_of, find_effect, run_row_of, update_effect
 from .settled import settled
@@ -262,7 +262,7 @@ class EffectLog:
     def _report(self, key: str, run_id: str, error: Exception) -> None:
         """The tool's own exception goes on to the caller, whether or not it can be stored."""
         try:
-            self.finish(key, run_id, EffectState.FAILED, error=f"{type(error).__name__}: {error}")
+            self.finish(key, run_id, EffectState.FAILED, error=said(error, _ERROR_LIMIT))
         except DemurError as trouble:
             error.add_note(f"demur: that the tool failed could not be stored: {trouble}")
 

@@ -20,7 +20,7 @@ from ..core.response import Cost
 from ..core.review_item import ReviewItem, ReviewKind
 from ..core.run import EffectState, Result, Round, Run, RunState
 from ..core.stored_result import pack_result
-from ..core.text import limited
+from ..core.text import limited, said
 from ..review.queue import ReviewQueue
 from .deferral import plain_item, waiting_result
 from .ending import ERROR_LIMIT, end_by_effects
@@ -182,7 +182,7 @@ class RunLog:
         Raises:
             StoreError: nothing was stored.
         """
-        text = f"{type(error).__name__}: {error}"
+        text = said(error, ERROR_LIMIT)
         with self.database.transaction() as connection:
             row = must_find(connection, run_id)
             if row.state != RunState.OPEN.value:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core.call import Call, CallKind, SideEffects
+from ..core.call import Call, SideEffects
 from ..core.clock import SystemClock
 from ..core.database import Database
 from ..core.decision import Mode, Route
@@ -15,13 +15,13 @@ from ..core.errors import BadInput, ConfigurationError, DemurError, EffectBusy, 
 from ..core.protocols import Clock, Fingerprint, Generation, Model, Probe, Retriever
 from ..core.response import Cost
 from ..core.run import Result, Run, RunState
-from ..policies.expected_cost import Arm
 from ..policies.mode import effective_mode
 from ..probes.artefact import Artefact
 from ..review.queue import ReviewQueue
 from .answer_plan import AnswerCourse
 from .assessor import Assessor
 from .effects import EffectLog
+from .given import check_call, check_parts
 from .log import RunLog
 from .owner import this_process
 from .probe_set import standard_probes
@@ -71,10 +71,7 @@ class Router:
     ) -> None:
         self.settings = settings if settings is not None else Settings.load()
         self.model = model
-        if documents_limit < 1:
-            raise ConfigurationError(
-                f"documents_limit={documents_limit} must be at least 1; leave the retriever out instead"
-            )
+        check_parts(self.settings, model, probes, retriever, larger, documents_limit)
         self.retriever = retriever
         self.documents_limit = documents_limit
         self.larger = dict(larger or {})
@@ -91,7 +88,6 @@ class Router:
         self.effects = EffectLog(self.database, self.clock)
         self._draws = Draws(seed)
         self._assessors: dict[str, Assessor] = {}
-        self._owner = this_process()
 
     def _configured_artefacts(self) -> list[Path]:
         return [Path(task.artefact) for task in self.settings.tasks.values() if task.artefact]
@@ -147,12 +143,12 @@ class Router:
         exclude: Mapping[str, str] | None,
         mode: Mode | None,
     ) -> Plan[Result[Any]]:
-        _check_parts(call, tool, proposal, exclude or {})
+        check_call(call, tool, proposal, exclude, model)
         site = self.site(call, model=model, mode=mode)
         run = Run(call=call, created_at=self.clock.now())
         model_name = site.model.name if site.model is not None else None
         try:
-            started: Run = yield blocking(self.log.start, run, site.mode, self._owner, model=model_name)
+            started: Run = yield blocking(self.log.start, run, site.mode, site.owner, model=model_name)
         except Exception:
             raise  # nothing was stored
         except BaseException as error:
@@ -205,7 +201,7 @@ class Router:
             log=self.log,
             effects=self.effects,
             clock=self.clock,
-            owner=self._owner,
+            owner=this_process(),  # now: a router made before a fork works in both processes
             queue=self.queue,
             review=self.settings.review,
             retriever=self.retriever,
@@ -258,20 +254,6 @@ class Router:
         self.database.close()
 
 
-def _check_parts(call: Call, tool: Tool | None, proposal: Generation | None, exclude: Mapping[str, str]) -> None:
-    """Refuse a tool call without its tool, a model call with one, and arms that do not exist."""
-    if call.kind is CallKind.TOOL:
-        if tool is None:
-            raise ConfigurationError(f"the call of tool {call.tool_name!r} comes without the tool; pass tool=Tool(...)")
-        if tool.name != call.tool_name:
-            raise ConfigurationError(f"the call is of tool {call.tool_name!r}, and the tool given is {tool.name!r}")
-    elif tool is not None or proposal is not None:
-        raise ConfigurationError("tool= and proposal= belong to tool calls; this call is of a model (kind='llm')")
-    for arm in exclude:
-        if arm != Route.ESCALATE:  # by itself it stands for every larger model
-            Arm.parse(arm)
-
-
 def _result_of(run: Run) -> Result[Any]:
     """What is stored of a run under the same idempotency key.
 
@@ -299,6 +281,8 @@ def _result_of(run: Run) -> Result[Any]:
 def _by_task(artefacts: Sequence[Artefact | str | Path]) -> dict[str, Artefact]:
     by_task: dict[str, Artefact] = {}
     for given in artefacts:
+        if not isinstance(given, Artefact | str | Path):
+            raise ConfigurationError(f"artefacts holds {given!r}; give folders or loaded artefacts")
         artefact = given if isinstance(given, Artefact) else Artefact.load(Path(given))
         task = artefact.binding.task
         if task in by_task and by_task[task].id != artefact.id:

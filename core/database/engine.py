@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import PydanticSerializationError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, StatementError
 from sqlalchemy.pool import StaticPool
@@ -21,6 +23,7 @@ from ..errors import BadInput, ConfigurationError, StoreError
 from .migrate import HEAD, bring_up_to_date, current_revision
 
 _READING = "demur_reading"
+_PASSWORD = re.compile(r"//([^:@]*):.*@")
 
 
 class Database:
@@ -36,6 +39,8 @@ class Database:
     """
 
     def __init__(self, url: str | Path, *, busy_timeout: float = 30.0) -> None:
+        if not isinstance(url, str | Path) or not str(url) or "\0" in str(url):
+            raise ConfigurationError(f"database={url!r} is neither a path nor a URL")
         try:
             parsed = make_url(str(url)) if "://" in str(url) else _sqlite_file(url)
             self.is_sqlite = parsed.get_backend_name() == "sqlite"
@@ -48,7 +53,8 @@ class Database:
                 arguments["poolclass"] = StaticPool
             self.engine = create_engine(parsed, **arguments)
         except (ArgumentError, ModuleNotFoundError) as error:
-            raise ConfigurationError(f"database URL {str(url)!r} cannot be used: {error}") from error
+            shown = _PASSWORD.sub(r"//\1:***@", str(url))
+            raise ConfigurationError(f"database URL {shown!r} cannot be used: {error}") from error
         self.url = parsed.render_as_string()
         self._reader = self.engine.execution_options(**{_READING: True})
         # A database in memory is one connection: its users take turns.
@@ -103,7 +109,7 @@ class Database:
             raise BadInput(f"nothing was written to {self.url!r}: {error.orig}") from error
         except SQLAlchemyError as error:
             raise StoreError(f"the database {self.url!r} failed, nothing was written: {error}") from error
-        except (UnicodeEncodeError, OverflowError) as error:  # raised by the driver as they are
+        except (UnicodeEncodeError, OverflowError, PydanticSerializationError) as error:  # by the driver, or on the way
             raise BadInput(f"nothing was written to {self.url!r}, a value cannot be stored: {error}") from error
         except sqlite3.Error as error:  # from the connection's first statements, before SQLAlchemy wraps errors
             raise StoreError(f"the database {self.url!r} cannot be opened: {error}") from error

@@ -6,41 +6,61 @@ import inspect
 import logging
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ...core.call import Call, CallKind, Message
 from ...core.errors import BadInput
 from ...core.record import canonical_json
-from ...core.text import limited
+from ...core.text import limited, said, storable
 from .options import GuardOptions
 
 logger = logging.getLogger("demur")
 
 LONGEST_REPR = 10_000
 DEEPEST = 20
+MOST_PARTS = 100_000
+LARGEST_INTEGER = 10**300
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-def storable(text: str) -> str:
-    """The text whole, but for lone surrogates, which no database takes."""
-    return limited(text, len(text))
+def to_json(value: Any) -> Any:
+    """The value as JSON where it is JSON; otherwise its repr, marked, so that a reviewer sees what it was.
+
+    It is for people and never fails: what cannot be read is said so, and beyond `MOST_PARTS` parts it is cut.
+    """
+    return _part(value, 0, [MOST_PARTS])
 
 
-def to_json(value: Any, depth: int = 0) -> Any:
-    """The value as JSON where it is JSON; otherwise its repr, marked, so that a reviewer sees what it was."""
-    if value is None or type(value) in (bool, int):
+def _part(value: Any, depth: int, left: list[int]) -> Any:
+    """`left` counts down over the whole value: a list that holds itself twice grows without end."""
+    left[0] -= 1
+    if value is None or type(value) is bool or (type(value) is int and abs(value) < LARGEST_INTEGER):
         return value
     if type(value) is float and math.isfinite(value):
         return value
     if type(value) is str:
         return storable(value)
-    if depth < DEEPEST and isinstance(value, Mapping):
-        return {storable(str(key)): to_json(item, depth + 1) for key, item in value.items()}
-    if depth < DEEPEST and isinstance(value, list | tuple):
-        return [to_json(item, depth + 1) for item in value]
-    return {"python": type(value).__qualname__, "repr": _shown(value)}
+    if depth < DEEPEST and left[0] > 0 and isinstance(value, Mapping | list | tuple):
+        try:
+            if isinstance(value, Mapping):
+                pairs = _first(value.items(), left)
+                named = {storable(str(key)): _part(item, depth + 1, left) for key, item in pairs}
+                return named if left[0] > 0 else named | {"…": f"cut: {len(value)} items in all"}
+            listed = [_part(item, depth + 1, left) for item in _first(value, left)]
+            return listed if left[0] > 0 else [*listed, f"… cut: {len(value)} items in all"]
+        except Exception as error:  # noqa: BLE001 - a foreign container or key may raise anything
+            logger.debug("an argument cannot be read: %s", said(error))
+    return {"python": limited(type(value).__qualname__, 200), "repr": _shown(value)}
+
+
+def _first(items: Iterable[Any], left: list[int]) -> Iterator[Any]:
+    """As many items as there are parts left."""
+    for item in items:
+        if left[0] <= 0:
+            return
+        yield item
 
 
 def _shown(value: Any) -> str:
@@ -51,13 +71,25 @@ def _shown(value: Any) -> str:
         return f"<no repr: {type(error).__name__}>"
 
 
+def bind(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+    """The arguments by parameter. A decorator that hands in arguments of its own shows a signature it does not have.
+
+    Raises:
+        TypeError: they fit neither the signature that is shown nor the one that is called.
+    """
+    try:
+        return inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
+
+
 def bound_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by parameter name, without `self` and `cls`, with defaults filled in.
 
     Raises:
         TypeError: they do not fit the function, as when calling it.
     """
-    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound = bind(function, args, kwargs)
     bound.apply_defaults()
     return {name: value for name, value in bound.arguments.items() if name not in ("self", "cls")}
 
@@ -73,7 +105,7 @@ def question_of(
         try:
             return storable(str(options.question(*args, **kwargs)))
         except Exception as error:  # noqa: BLE001 - the user's code, beside the point of the call
-            logger.warning("guard(question=...) of %s raised %s: %s", options.name, type(error).__name__, error)
+            logger.warning("guard(question=...) of %s raised %s", options.name, said(error))
     for value in arguments.values():
         if isinstance(value, str):
             return storable(value)
@@ -92,15 +124,14 @@ def key_of(options: GuardOptions, args: tuple[Any, ...], kwargs: Mapping[str, An
         key = options.idempotency_key(*args, **kwargs)
     except Exception as error:
         raise BadInput(
-            f"guard(idempotency_key=...) of {options.name} raised {type(error).__name__}: {error}; {options.name} did "
-            "not run"
+            f"guard(idempotency_key=...) of {options.name} raised {said(error, 1000)}; {options.name} did not run"
         ) from error
-    if not isinstance(key, str) or not 1 <= len(key) <= 200:
+    if not isinstance(key, str) or not 1 <= len(key) <= 200 or storable(key) != key:
         raise BadInput(
             f"guard(idempotency_key=...) of {options.name} returned {_shown(key)[:300]}; it must be a str of 1 to 200 "
-            f"characters. {options.name} did not run"
+            f"characters, no lone surrogates. {options.name} did not run"
         )
-    return storable(key)
+    return key
 
 
 def make_call(

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,8 @@ from ...core.evidence import CaptureRequest, Document, Need
 from ...core.protocols import Fingerprint, Gate, Generation
 from ...core.response import Cost, Response, TokenTrace
 from ...core.run import Result
+from ...core.text import said, storable
 from ..models.logprobs import trace_of
-from .arguments import storable
 from .kinds import Kind, kind_of, returns_text
 from .options import GuardOptions
 
@@ -34,6 +34,22 @@ class Heard:
     items: list[Any] = field(default_factory=list)
     seconds: float = 0.0
     error: Exception | None = None
+
+
+class Items(list[Any]):
+    """What a generator emitted, and what it returned at its end (to `yield from`)."""
+
+    returned: Any = None
+
+    @classmethod
+    def of(cls, source: Generator[Any, None, Any]) -> Items:
+        items = cls()
+        while True:
+            try:
+                items.append(next(source))
+            except StopIteration as end:
+                items.returned = end.value
+                return items
 
 
 class BoundFunction:
@@ -80,7 +96,7 @@ class BoundFunction:
         args, kwargs = self._with(documents)
         value = self._function(*args, **kwargs)
         if self.kind is Kind.GENERATOR:
-            return list(value)
+            return Items.of(value)
         self._refuse_unfinished(value)
         return value
 
@@ -161,7 +177,7 @@ class BoundFunction:
             try:
                 text = self._options.text(value)
             except Exception as error:  # noqa: BLE001 - the user's code, beside the point of the call
-                logger.warning("guard(text=...) of %s raised %s: %s", self.name, type(error).__name__, error)
+                logger.warning("guard(text=...) of %s raised %s", self.name, said(error))
             else:
                 if isinstance(text, str):
                     return storable(text)
@@ -179,7 +195,7 @@ class BoundFunction:
         try:
             return trace_of(self._options.logprobs(value))
         except Exception as error:  # noqa: BLE001 - rule 1: a crashing extractor is a missing signal
-            logger.warning("guard(logprobs=...) of %s raised %s: %s", self.name, type(error).__name__, error)
+            logger.warning("guard(logprobs=...) of %s raised %s", self.name, said(error))
             return None
 
     def routes_it_cannot_take(self) -> dict[str, str]:
@@ -206,7 +222,7 @@ class BoundFunction:
         try:
             given = self._options.proposal(*self._args, **self._kwargs)
         except Exception as error:  # noqa: BLE001
-            logger.warning("guard(proposal=...) of %s raised %s: %s", self.name, type(error).__name__, error)
+            logger.warning("guard(proposal=...) of %s raised %s", self.name, said(error))
             return None
         if given is None or isinstance(given, Generation):
             return given

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, Self, TypeVar, cast
 
 from ...core.errors import Abstained, CallFailed, Deferred, ResultNotStored
 from ...core.run import NotStored, Result, RunState
@@ -29,6 +30,7 @@ class Base:
         functools.update_wrapper(cast("Any", self), function)
         self._router = router
         self._function = function
+        self._owner: Any = None
         self.options = options
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -38,7 +40,28 @@ class Base:
             return self
         bound = type(self)(self._router, bind(instance, owner), self.options)
         bound.__signature__ = inspect.signature(bound._function)  # pyright: ignore[reportAttributeAccessIssue]
+        bound._owner = owner if instance is None else instance
         return bound
+
+    # A function is copied and pickled as its name; so is what stands in its place.
+    def __reduce__(self) -> Any:
+        if self._owner is not None:
+            return getattr, (self._owner, self._function.__name__)
+        return str(getattr(self, "__qualname__", self.options.name))
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self if self._owner is None else getattr(copy.deepcopy(self._owner, memo), self._function.__name__)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Base) or self._owner is None:
+            return self is other
+        return self._function == other._function and self._router is other._router and self.options is other.options
+
+    def __hash__(self) -> int:
+        return hash(self._function)
 
     def __repr__(self) -> str:
         return f"<guarded {self.options.name} of task {self.options.task!r}>"
@@ -102,10 +125,10 @@ class Guarded(Base, Generic[P, R]):
     (or does what `on_abstain` / `on_defer` say); `fn.decide(...)` always returns the `Result`.
     """
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._settle(self._decide(args, kwargs))
 
-    def decide(self, *args: P.args, **kwargs: P.kwargs) -> Result[R]:
+    def decide(self, /, *args: P.args, **kwargs: P.kwargs) -> Result[R]:
         """Run the call and return everything that is known, delivered or not.
 
         Raises:
@@ -126,10 +149,10 @@ class AsyncGuarded(Base):
         if mark is not None:  # Python 3.12 and newer
             mark(self)
 
-    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    async def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return await self._asettle(await self._adecide(args, kwargs))
 
-    async def decide(self, *args: Any, **kwargs: Any) -> Result[Any]:
+    async def decide(self, /, *args: Any, **kwargs: Any) -> Result[Any]:
         """As `Guarded.decide`."""
         return await self._adecide(args, kwargs)
 

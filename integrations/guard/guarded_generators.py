@@ -13,7 +13,7 @@ from ...core.run import Result
 from ...policies.mode import effective_mode
 from ...router.router import Router
 from .arguments import make_call
-from .bound_function import BoundFunction, Heard
+from .bound_function import BoundFunction, Heard, Items
 from .guarded import AsyncGuarded, Base, Guarded
 from .kinds import Kind
 from .options import GuardOptions
@@ -27,25 +27,28 @@ class GeneratorGuarded(Base):
     not read to its end is not judged and leaves no run.
     """
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Generator[Any, None, None]:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Generator[Any, None, Any]:
         return self._late(args, kwargs) if self.options.stream == "late" else self._buffered(args, kwargs)
 
-    def decide(self, *args: Any, **kwargs: Any) -> Result[list[Any]]:
+    def decide(self, /, *args: Any, **kwargs: Any) -> Result[list[Any]]:
         """Read the function to its end and judge it; the value is the list of its items."""
         return self._decide(args, kwargs)
 
-    def _buffered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Any, None, None]:
-        yield from _items(self._settle(self._decide(args, kwargs)))
+    def _buffered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Any, None, Any]:
+        value = self._settle(self._decide(args, kwargs))
+        yield from _items(value)
+        return value.returned if isinstance(value, Items) else None
 
-    def _late(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Any, None, None]:
+    def _late(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Any, None, Any]:
         call = make_call(self.options, self._function, args, kwargs)
-        heard = Heard()
+        heard, returned = Heard(), None
         with closing(self._function(*args, **kwargs)) as source:
             while True:
                 started = time.perf_counter()
                 try:
                     item = next(source)
-                except StopIteration:
+                except StopIteration as end:
+                    returned = end.value
                     break
                 except Exception as error:  # noqa: BLE001 - raised again by the run, which stores it
                     heard.error = error
@@ -56,15 +59,16 @@ class GeneratorGuarded(Base):
                 yield item
         bound = BoundFunction(self._function, args, kwargs, self.options, heard=heard)
         yield bound.in_own_type(self._router.run(call, model=bound, mode=_late_mode(self._router, call)))
+        return returned
 
 
 class AsyncGeneratorGuarded(Base):
     """What `guard` returns for an async generator function; otherwise as `GeneratorGuarded`."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
         return self._late(args, kwargs) if self.options.stream == "late" else self._buffered(args, kwargs)
 
-    async def decide(self, *args: Any, **kwargs: Any) -> Result[list[Any]]:
+    async def decide(self, /, *args: Any, **kwargs: Any) -> Result[list[Any]]:
         """As `GeneratorGuarded.decide`."""
         return await self._adecide(args, kwargs)
 

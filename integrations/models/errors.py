@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...core.errors import DemurError, ModelError
+from ...core.text import said
 
 
 def passes_through(error: Exception) -> bool:
@@ -17,5 +18,4 @@ def passes_through(error: Exception) -> bool:
 
 def model_error(name: str, error: Exception) -> ModelError:
     """The failure of a wrapped model, in one sentence; the original is its cause."""
-    words = str(error).strip().splitlines()
-    return ModelError(f"model {name!r} did not answer: {type(error).__name__}: {words[0][:500] if words else ''}")
+    return ModelError(f"model {name!r} did not answer: {said(error).strip().splitlines()[0][:500]}")

@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import ValidationError
+
 from ...core.call import Call
 from ...core.errors import ConfigurationError, ModelError
 from ...core.evidence import CaptureRequest, Document, Need
@@ -190,7 +192,10 @@ def response_of(
     tokens_in = usage["input_tokens"] if usage else 0
     tokens_out = usage["output_tokens"] if usage else 0
     reason = next((metadata[k] for k in ("finish_reason", "done_reason", "stop_reason") if metadata.get(k)), None)
-    calls = tuple(ToolCall(id=c.get("id"), name=c["name"], arguments=c["args"]) for c in message.tool_calls)
+    try:
+        calls = tuple(ToolCall(id=c.get("id"), name=c["name"], arguments=c["args"]) for c in message.tool_calls)
+    except ValidationError as error:
+        raise ModelError(f"model {name!r} proposed a tool call that cannot be stored: {error}") from error
     return Response(
         text=str(message.text),
         tool_calls=calls,

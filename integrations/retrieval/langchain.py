@@ -11,12 +11,14 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from ...core.errors import BadInput, RetrievalError
 from ...core.evidence import Document
-from ...core.record import content_hash
+from ...core.record import JsonObject, content_hash
+from ...core.text import limited, said
 
 if TYPE_CHECKING:
     from langchain_core.retrievers import BaseRetriever
 
-_JSON = TypeAdapter(JsonValue)
+_JSON: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(JsonObject)
+_LONGEST_VALUE = 10_000
 
 
 class LangChainRetriever:
@@ -57,7 +59,7 @@ class LangChainRetriever:
         return self._documents(found, limit)
 
     def _failed(self, error: Exception) -> RetrievalError:
-        return RetrievalError(f"the retriever {type(self.retriever).__name__} failed: {type(error).__name__}: {error}")
+        return RetrievalError(f"the retriever {type(self.retriever).__name__} failed: {said(error)}")
 
     def _documents(self, found: Any, limit: int) -> tuple[Document, ...]:
         try:
@@ -93,6 +95,6 @@ def _json(value: Any) -> JsonValue:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     try:
-        return _JSON.validate_python(value)
+        return _JSON.validate_python({"value": value})["value"]
     except (ValidationError, RecursionError):
-        return str(value)
+        return limited(str(value), _LONGEST_VALUE)
