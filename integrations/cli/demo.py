@@ -61,7 +61,8 @@ def demo(
         console.print("no larger model is set: nothing was escalated (try: demur demo --large qwen-1.5b)", style="dim")
     report = files.report()
     costs = settings.policy_for("triviaqa").costs
-    show.summary(console, played, costs, report["with_large" if large == larger.SHIPPED else "without_large"])
+    measured = {None: "without_large", larger.SHIPPED: "with_large"}.get(large, "")
+    show.summary(console, played, costs, report.get(measured))
     waiting = router.queue.waiting()
     console.print(f"\nlog and queue: {database} ({waiting} waiting)", markup=False, highlight=False)
     console.print(f"work the queue: demur review next --database {database}", markup=False, highlight=False)

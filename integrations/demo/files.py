@@ -35,7 +35,7 @@ def measuring_questions() -> list[DemoQuestion]:
 
 
 def report() -> dict[str, Any]:
-    """Figures on 200 further rows, measured when the artefact was fitted."""
+    """Figures on 200 further rows, measured when the artefact was fitted; None where a part was not measured."""
     return json.loads((folder() / "report.json").read_text(encoding="utf-8"))
 
 

@@ -32,21 +32,28 @@ def live_table(console: Console, playing: Iterable[Played], total: int) -> list[
         played.extend(playing)
         console.print(_table(played))
         return played
-    with Live(console=console, refresh_per_second=8, vertical_overflow="visible") as live:
-        live.update(_frame(played, total))
+    with Live(console=console, refresh_per_second=8, transient=True) as live:
+        live.update(_frame(console, played, total))
         for each in playing:
             played.append(each)
-            live.update(_frame(played, total))
-        live.update(_table(played))
+            live.update(_frame(console, played, total))
+    console.print(_table(played))
     return played
 
 
-def _frame(played: list[Played], total: int) -> Group:
-    waiting = Spinner("dots", Text(f"question {len(played) + 1} of {total}", style="dim"))
-    return Group(_table(played), *([waiting] if len(played) < total else []))
+def _frame(console: Console, played: list[Played], total: int) -> Group:
+    """As many of the newest rows as fit: a frame taller than the terminal could not be drawn over."""
+    waiting = Spinner("dots", Text(f"question {min(len(played) + 1, total)} of {total}", style="dim"))
+    first = len(played)
+    while first > 0:
+        taller = _table(played[first - 1 :], first - 1)
+        if len(console.render_lines(taller)) > console.height - 2:
+            break
+        first -= 1
+    return Group(_table(played[first:], first), waiting)
 
 
-def _table(played: list[Played]) -> Table:
+def _table(played: list[Played], skipped: int = 0) -> Table:
     table = Table(expand=True, header_style="bold", pad_edge=False)
     table.add_column("#", justify="right", width=2)
     table.add_column("question", ratio=5)
@@ -55,7 +62,7 @@ def _table(played: list[Played]) -> Table:
     table.add_column("route", width=8)
     table.add_column("why", ratio=4)
     table.add_column("", width=5)
-    for number, each in enumerate(played, start=1):
+    for number, each in enumerate(played, start=skipped + 1):
         table.add_row(str(number), *_cells(each))
     return table
 
