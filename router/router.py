@@ -25,6 +25,7 @@ from .given import check_call, check_parts
 from .log import RunLog
 from .owner import this_process
 from .probe_set import standard_probes
+from .recovery import recover
 from .settings import Settings
 from .site import Draws, Site, Tool
 from .steps import Disguised, Plan, adrive, blocking, drive
@@ -47,6 +48,9 @@ class Router:
         larger: models to escalate to, by name.
         database: a `Database`, a URL or a path; default from the settings.
         seed: makes the recorded random draws repeatable.
+
+    Attributes:
+        recovered: what became of runs that a dead process had left open when this router was made.
 
     Raises:
         ConfigurationError: a setting cannot work.
@@ -88,6 +92,8 @@ class Router:
         self.effects = EffectLog(self.database, self.clock)
         self._draws = Draws(seed)
         self._assessors: dict[str, Assessor] = {}
+        idempotent = [name for name, tool in self.settings.tools.items() if tool.idempotent]
+        self.recovered = recover(self.database, self.clock, idempotent_tools=idempotent)
 
     def _configured_artefacts(self) -> list[Path]:
         return [Path(task.artefact) for task in self.settings.tasks.values() if task.artefact]

@@ -174,7 +174,10 @@ def main(path, counter, key, point, tool_name, kind="logs"):
         if point == f"after:{commits}":
             die()
 
-    seen = {}
+    # What creating the tables changed on this connection is not one of the counted commits.
+    with database.reading() as connection:
+        driver = connection.connection.driver_connection
+        seen = {id(driver): driver.total_changes}
     dialect.do_commit = counted_commit
 
     def tool():
