@@ -46,8 +46,9 @@ def in_rooms(tracked: tuple[Path, ...], rooms: tuple[str, ...]) -> tuple[Path, .
 
 @pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
-    """This environment without what pytest and xdist put into it, with this interpreter's programs first."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHONPATH"))}
+    """This environment without what make, pytest and xdist put into it, with this interpreter's programs first."""
+    foreign = ("PYTEST_", "PYTHONPATH", "MAKE", "MFLAGS")  # the suite itself may run under `make test MODELS=1`
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign) and name != "MODELS"}
     kept["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}"
     return kept | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "NO_COLOR": "1", "COLUMNS": "120"}
 
