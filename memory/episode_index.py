@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field, ValidationError
 
 from ..core.errors import SnapshotMismatch
+from ..core.files import read_named
 from ..core.protocols import Embedder
 from ..core.record import Record
 from .episode import Episode
@@ -210,7 +211,7 @@ class EpisodeIndex:
 
     def _read_manifest(self) -> Manifest:
         try:
-            return Manifest.model_validate_json(self._manifest_path.read_bytes())
+            return Manifest.model_validate_json(read_named(self._manifest_path))
         except FileNotFoundError as error:
             raise SnapshotMismatch("there is no snapshot yet") from error
         except (OSError, ValidationError) as error:

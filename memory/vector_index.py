@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.errors import BadInput, ConfigurationError, SnapshotMismatch, StoreError
+from ..core.files import read_named
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -161,7 +162,7 @@ class VectorIndex:
             SnapshotMismatch: it is missing, unreadable, another file, or no snapshot of this class.
         """
         try:
-            data = Path(path).read_bytes()
+            data = read_named(path)
         except OSError as error:
             raise SnapshotMismatch(f"index snapshot {str(path)!r} cannot be read ({error}); rebuild it") from error
         found = hashlib.sha256(data).hexdigest()

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.errors import ArtefactMismatch, BadInput, StoreError
+from ..core.files import read_named
 from ..core.record import content_hash
 
 FORMAT = "demur-artefact"
@@ -77,7 +78,7 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], Arrays]:
 
     manifest = _read_manifest(folder / MANIFEST)
     try:
-        blob = (folder / TENSORS).read_bytes()
+        blob = read_named(folder / TENSORS)
     except OSError as error:
         raise BadInput(f"{folder} has no readable {TENSORS}: {error}") from error
     found = hashlib.sha256(blob).hexdigest()
@@ -97,7 +98,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _LARGEST_MANIFEST:
             raise BadInput(f"{path} has {path.stat().st_size} bytes; that is no artefact's manifest")
-        manifest = json.loads(path.read_bytes(), parse_constant=_no_constant)
+        manifest = json.loads(read_named(path), parse_constant=_no_constant)
     except OSError as error:
         raise BadInput(f"{path.parent} is no artefact: {error}. `demur fit` makes one") from error
     except (ValueError, RecursionError) as error:

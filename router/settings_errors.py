@@ -17,6 +17,8 @@ SHOWN = 10
 
 # $DEMUR_MODELS is the folder where models are kept, not the section [models].
 FOLDERS = ("models",)
+# Variables of the command line that are no settings.
+OF_COMMANDS = ("cache", "reviewer")
 
 
 def explained(model: type[BaseModel], error: ValidationError, where: str) -> ConfigurationError:
@@ -46,9 +48,18 @@ def _line(model: type[BaseModel], fault: Any) -> str:
 def _meant_value(fault: Any) -> str:
     """A suggestion where a value must be one of a few words."""
     expected = str(fault.get("ctx", {}).get("expected", ""))
-    words = [word.strip(" '") for word in expected.replace(" or ", ",").split(",")]
+    words = [word for each in expected.replace(" or ", ",").split(",") if (word := each.strip(" '"))]
     close = difflib.get_close_matches(str(fault["input"]), words, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _example_key(model: type[BaseModel], section: str) -> str:
+    """What could stand after the name of a section (of tables by name: after any name); "" for a plain setting."""
+    keys = known_keys(model, (section,))
+    if keys:
+        return keys[0]
+    keys = known_keys(model, (section, "name"))
+    return f"NAME__{keys[0]}" if keys else ""
 
 
 def known_keys(model: type[BaseModel], location: tuple[str, ...]) -> list[str]:
@@ -87,12 +98,11 @@ def check_variables(model: type[BaseModel], environment: Mapping[str, str]) -> N
     """
     known = sorted(model.model_fields)
     for name in sorted(environment):
-        if not name.upper().startswith(PREFIX):
+        if not name.upper().startswith(PREFIX) or name[len(PREFIX) :].lower() in OF_COMMANDS:
             continue
         first, nested, _ = name[len(PREFIX) :].lower().partition("__")
         if first in known:
-            if not nested and known_keys(model, (first,)) and first not in FOLDERS:
-                key = known_keys(model, (first,))[0]
+            if not nested and first not in FOLDERS and (key := _example_key(model, first)):
                 raise ConfigurationError(
                     f"the variable {printable(name, 100)} names a whole section; set its keys one by one, "
                     f"as in {PREFIX}{first.upper()}__{key.upper()}"

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ...core.errors import BadInput
+from ...core.text import printable
 
 
 def init(
@@ -23,4 +24,4 @@ def init(
         raise BadInput(f"{path} is there already and is not overwritten; name another file") from error
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error}") from error
-    typer.echo(f"wrote {path}")
+    typer.echo(f"wrote {printable(str(path))}")

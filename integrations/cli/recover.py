@@ -17,13 +17,14 @@ def recover_command(
     config: Annotated[str | None, typer.Option(help="Settings file; default demur.toml.")] = None,
 ) -> None:
     """Bring every run of a dead process to an end that is known, or to a human."""
-    from ...core.database import Database
     from ...router.recovery import recover
     from ...router.settings import Settings
+    from .existing import existing
 
     settings = Settings.load(config)
     idempotent = [name for name, tool in settings.tools.items() if tool.idempotent]
-    report = recover(Database(database or settings.database), SystemClock(), idempotent_tools=idempotent)
+    store = existing(database if database is not None else settings.database)
+    report = recover(store, SystemClock(), idempotent_tools=idempotent)
     table = Table("became", "runs", "ids")
     for name, ids in report.model_dump().items():
         table.add_row(name, str(len(ids)), printable(", ".join(ids[:5]), 400))

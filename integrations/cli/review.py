@@ -17,11 +17,13 @@ from pydantic import ValidationError
 
 from ...core.call import CallKind
 from ...core.clock import SystemClock
-from ...core.database import Database
 from ...core.errors import BadInput, DemurError, LeaseLost, StaleItem
+from ...core.files import read_named
 from ...core.review_item import Resolution, ReviewItem, ReviewKind, ReviewState, Verdict
 from ...core.text import printable
 from ...review.queue import ReviewQueue
+from ...router.settings import Settings
+from .existing import existing
 from .review_panel import panel_of, table_of
 
 app = typer.Typer(
@@ -31,10 +33,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-DEFAULT_DATABASE = ".demur/demur.db"
+LARGEST_FILE = 4_000_000
 
 DatabaseOption = Annotated[
-    str, typer.Option("--database", envvar="DEMUR_DATABASE", help="SQLite file or SQLAlchemy URL.")
+    str | None, typer.Option("--database", help="SQLite file or SQLAlchemy URL; default from the settings.")
 ]
 ReviewerOption = Annotated[
     str | None,
@@ -48,7 +50,7 @@ ItemArgument = Annotated[str, typer.Argument(metavar="ID")]
 
 @app.command("list")
 def list_items(
-    database: DatabaseOption = DEFAULT_DATABASE,
+    database: DatabaseOption = None,
     state: Annotated[ReviewState | None, typer.Option(help="Only items in this state.")] = None,
     tenant: TenantOption = None,
     task: TaskOption = None,
@@ -65,7 +67,7 @@ def list_items(
 @app.command("show")
 def show(
     item_id: ItemArgument,
-    database: DatabaseOption = DEFAULT_DATABASE,
+    database: DatabaseOption = None,
     full: Annotated[bool, typer.Option("--full", help="Show long texts to their end.")] = False,
 ) -> None:
     """Show one item, without claiming it."""
@@ -75,7 +77,7 @@ def show(
 
 @app.command("next")
 def next_item(
-    database: DatabaseOption = DEFAULT_DATABASE,
+    database: DatabaseOption = None,
     reviewer: ReviewerOption = None,
     tenant: TenantOption = None,
     task: TaskOption = None,
@@ -102,7 +104,7 @@ def next_item(
 @app.command("approve")
 def approve(
     item_id: ItemArgument,
-    database: DatabaseOption = DEFAULT_DATABASE,
+    database: DatabaseOption = None,
     reviewer: ReviewerOption = None,
     note: NoteOption = "",
 ) -> None:
@@ -113,7 +115,7 @@ def approve(
 @app.command("reject")
 def reject(
     item_id: ItemArgument,
-    database: DatabaseOption = DEFAULT_DATABASE,
+    database: DatabaseOption = None,
     reviewer: ReviewerOption = None,
     note: NoteOption = "",
 ) -> None:
@@ -124,7 +126,7 @@ def reject(
 @app.command("edit")
 def edit(
     item_id: ItemArgument,
-    database: DatabaseOption = DEFAULT_DATABASE,
+    database: DatabaseOption = None,
     reviewer: ReviewerOption = None,
     answer: Annotated[str | None, typer.Option(help="The right answer.")] = None,
     answer_file: Annotated[Path | None, typer.Option(help="A file with the right answer.")] = None,
@@ -150,7 +152,7 @@ def edit(
 @app.command("respond")
 def respond(
     item_id: ItemArgument,
-    database: DatabaseOption = DEFAULT_DATABASE,
+    database: DatabaseOption = None,
     reviewer: ReviewerOption = None,
     answer: Annotated[str | None, typer.Option(help="What the caller gets instead.")] = None,
     answer_file: Annotated[Path | None, typer.Option(help="A file with it.")] = None,
@@ -162,7 +164,7 @@ def respond(
 
 
 @app.command("expire")
-def expire(database: DatabaseOption = DEFAULT_DATABASE) -> None:
+def expire(database: DatabaseOption = None) -> None:
     """Bring every item whose time is up to its safe end."""
     expired = _queue(database).expire_due()
     for item in expired:
@@ -234,7 +236,7 @@ def _parts(item: ReviewItem, said: str) -> dict[str, Any] | None:
     return {"verdict": Verdict.EDIT, "answer": typer.prompt("the right answer")}
 
 
-def _decide(database: str, item_id: str, reviewer: str | None, **parts: Any) -> None:
+def _decide(database: str | None, item_id: str, reviewer: str | None, **parts: Any) -> None:
     """Claim, decide; an item that was claimed only for this is given back where the decision is refused."""
     queue, name = _queue(database), _reviewer(reviewer)
     before = _must_get(queue, item_id)
@@ -270,10 +272,10 @@ def _quietly(give_back: Callable[[], Any]) -> None:
         typer.echo(printable(str(error)), err=True)
 
 
-def _queue(database: str) -> ReviewQueue:
-    if "://" not in database and not Path(database).expanduser().exists():
-        raise BadInput(f"there is no database {database!r}; give the one of your router with --database")
-    return ReviewQueue(Database(database), SystemClock())
+def _queue(database: str | None) -> ReviewQueue:
+    settings = Settings.load()
+    store = existing(database if database is not None else settings.database)
+    return ReviewQueue(store, SystemClock(), lease_seconds=settings.review.lease_seconds)
 
 
 def _must_get(queue: ReviewQueue, item_id: str) -> ReviewItem:
@@ -296,7 +298,7 @@ def _one_of(option: str, text: str | None, file: Path | None) -> str | None:
     if file is None:
         return text
     try:
-        return file.read_text(encoding="utf-8")
+        return read_named(file, largest=LARGEST_FILE, pipes=True).decode("utf-8")
     except (OSError, UnicodeError) as error:
         raise BadInput(f"{option}-file {str(file)!r} cannot be read: {error}") from error
 

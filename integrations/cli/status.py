@@ -11,11 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...core.database import Database
-from ...core.errors import ConfigurationError
 from ...core.text import printable
 from ...router.settings import Settings
 from ...router.status import FittedOn, Status, TaskStatus, status
+from .existing import existing
 
 
 def status_command(
@@ -29,9 +28,7 @@ def status_command(
 ) -> None:
     """Say what is known, how many labels are missing for what, and the command to get there."""
     settings = Settings.load(config)
-    where = database or settings.database
-    _must_exist(where)
-    store = Database(where)
+    store = existing(database if database is not None else settings.database)
     try:
         found = status(store, settings, _artefacts(settings), alpha=alpha, delta=delta, tenant=tenant)
     finally:
@@ -42,14 +39,6 @@ def status_command(
         sys.stdout.write(found.model_dump_json(indent=2) + "\n")
     else:
         show(found, Console())
-
-
-def _must_exist(where: str) -> None:
-    """Asking for a status must not leave an empty database behind."""
-    if "://" not in where and where != ":memory:" and not Path(where).expanduser().is_file():
-        raise ConfigurationError(
-            f"there is no database at {where!r} yet; it is made by the first run, or name another with --database"
-        )
 
 
 def _artefacts(settings: Settings) -> dict[str, FittedOn]:

@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from ...core.errors import BadInput, ConfigurationError
+from ...core.files import read_named
 from .huggingface.prompt import PromptTemplate
 
 
@@ -18,8 +19,8 @@ def read_prompt(path: Path) -> PromptTemplate:
         BadInput: the file cannot be read, names another part, or a part lacks its fields.
     """
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        given = tomllib.loads(read_named(path, largest=1 << 20, pipes=True).decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # not UTF-8, not TOML, numbers of thousands of digits
         raise BadInput(f"{path} cannot be read as TOML: {error}") from error
     known = [part.name for part in fields(PromptTemplate)]
     for name, text in given.items():

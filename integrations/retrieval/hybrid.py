@@ -12,6 +12,7 @@ import numpy as np
 
 from ...core.errors import BadInput, ConfigurationError
 from ...core.evidence import Document
+from ...core.files import read_named
 from ...core.protocols import Embedder
 from ...core.words import words
 from ...memory.vector_index import VectorIndex
@@ -151,7 +152,7 @@ def read_documents(path: str | Path) -> tuple[Document, ...]:
         BadInput: the file cannot be read, or a line is not such a row or repeats an id; the message names the line.
     """
     try:
-        lines = Path(path).read_bytes().splitlines()
+        lines = read_named(path, pipes=True).splitlines()
     except OSError as error:
         raise BadInput(f"documents {str(path)!r} cannot be read: {error}") from error
     documents: list[Document] = []

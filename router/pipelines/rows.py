@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from ...core.errors import BadInput
+from ...core.files import read_named
 from ...core.record import Record
 
 LONGEST_LINE = 4_000_000
@@ -63,7 +64,7 @@ def read_rows(path: Path, *, limit: int | None = None, seed: int = 0) -> list[Qu
     if limit is not None and limit < 1:
         raise BadInput(f"limit={limit}: at least 1 row is needed")
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_named(path, pipes=True).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} cannot be read: {error}") from error
     rows: list[Any] = []
@@ -87,11 +88,20 @@ def read_rows(path: Path, *, limit: int | None = None, seed: int = 0) -> list[Qu
     return rows
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are all different: of two values nobody knows which was meant."""
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
+        raise ValueError(f"the key {twice!r} appears twice")
+    return data
+
+
 def _parse(path: Path, number: int, line: str) -> QuestionRow | GradedRow:
     if len(line) > LONGEST_LINE:
         raise BadInput(f"{path}:{number}: the line has {len(line):,} characters, more than {LONGEST_LINE:,}")
     try:
-        data = json.loads(line)
+        data = json.loads(line, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
         raise BadInput(f"{path}:{number}: not JSON: {error}") from error
     if not isinstance(data, dict):

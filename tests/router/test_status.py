@@ -17,7 +17,7 @@ from demur.core.clock import ManualClock
 from demur.core.database import Database
 from demur.core.database.tables import outcomes
 from demur.core.decision import Decision, Mode, Route, Stage
-from demur.core.errors import ConfigurationError
+from demur.core.errors import BadInput, ConfigurationError
 from demur.core.outcome import Outcome, OutcomeSource
 from demur.core.response import Response
 from demur.core.run import Round, Run
@@ -262,5 +262,5 @@ def test_the_artefact_named_in_the_settings_is_looked_into(command, database, tm
 def test_asking_leaves_no_empty_database_behind(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refused = CliRunner().invoke(command, [])
-    assert isinstance(refused.exception, ConfigurationError)
+    assert isinstance(refused.exception, BadInput)
     assert list(tmp_path.iterdir()) == []
