@@ -16,10 +16,9 @@ import numpy as np
 
 from demur.core.evidence import CaptureRequest
 from demur.core.protocols import Model
-from demur.router.pipelines.collect import Collector, Progress
+from demur.router.pipelines.collect import Collector, Progress, answer_probes, inner_lens_layers
 from demur.router.pipelines.evidence_cache import CollectedRow, EvidenceCache
 from demur.router.pipelines.rows import QuestionRow
-from demur.router.probe_set import probes_for_lens
 
 COMMITTED = Path(__file__).parent / "evidence"
 WIDTH = 32
@@ -66,9 +65,7 @@ def evidence_for(
     if missing:
         model = load_model()
         capture = capture_for(model)
-        depth = max(capture.hidden_layers)
-        layers = capture.lens_layers if isinstance(capture.lens_layers, tuple) else ()
-        probes = [p for p in probes_for_lens([layer for layer in layers if layer != depth]) if p.name != "grounding"]
+        probes = answer_probes(model, inner_lens_layers(model, capture))
         collector = Collector(model, probes, capture, full_cache)
         store = EvidenceCache(COMMITTED, {**collector.settings, "projection": WIDTH}, float16=True)
         known = store.load()

@@ -38,13 +38,12 @@ from demur.integrations.retrieval.hybrid import HybridRetriever
 from demur.policies.costs import Costs
 from demur.probes.artefact import Artefact
 from demur.probes.grounding import GroundingProbe
-from demur.router.pipelines.collect import Collector, full_capture
+from demur.router.pipelines.collect import Collector, answer_probes, full_capture, inner_lens_layers
 from demur.router.pipelines.evidence_cache import CollectedRow
 from demur.router.pipelines.fit import extractor_of, fit_artefact, with_arm
 from demur.router.pipelines.grade import grade_rows, grader_key
 from demur.router.pipelines.rows import QuestionRow, read_rows
 from demur.router.pipelines.table import GradedTable, collected_table
-from demur.router.probe_set import probes_for_lens
 from demur.router.settings import Settings
 
 ESCALATE = f"escalate:{larger.SHIPPED}"
@@ -89,11 +88,8 @@ class Evidence:
         self, model: Model, rows: list[QuestionRow], cache: Path, *, arm: str = "answer", passages: Path | None = None
     ) -> None:
         documents = {}
-        local_lens = arm != ESCALATE
-        capture = full_capture(model) if local_lens else CaptureRequest()
-        depth = max(capture.hidden_layers, default=0)
-        layers = capture.lens_layers if isinstance(capture.lens_layers, tuple) else ()
-        probes = [p for p in probes_for_lens([layer for layer in layers if layer != depth]) if p.name != "grounding"]
+        capture = CaptureRequest() if arm == ESCALATE else full_capture(model)
+        probes = [*answer_probes(model, inner_lens_layers(model, capture))]
         if passages is not None:
             retriever = HybridRetriever.from_jsonl(passages, default_embedder())
             documents = {row.id: retriever.retrieve(row.question, limit=PASSAGES) for row in rows}
