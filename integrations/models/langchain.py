@@ -207,7 +207,7 @@ def response_of(
             seconds=seconds,
         ),
         model=name or str(metadata.get("model_name") or metadata.get("model") or "unknown"),
-        truncated=reason in _TRUNCATED,
+        truncated=isinstance(reason, str) and reason in _TRUNCATED,
     )
 
 
