@@ -35,6 +35,9 @@ class Chat:
     def invoke(self, *_: Any, **__: Any) -> Any:
         return self.message
 
+    async def ainvoke(self, *_: Any, **__: Any) -> Any:
+        return self.message
+
 
 @pytest.mark.parametrize("metadata", METADATA, ids=lambda metadata: str(metadata)[:30])
 def test_odd_metadata_is_passed_over(metadata):
