@@ -47,6 +47,7 @@ class Confidence(Record):
         labels: number of graded rows behind it (0 for the prior).
         fitted_at: when the calibrator was fitted; None for the prior.
         missing: signals that the calibrator wanted and did not get.
+        fused: what the fitted head alone said, before what was learned since from outcomes; None where that is all.
     """
 
     probability: Probability
@@ -56,6 +57,7 @@ class Confidence(Record):
     labels: int = Field(ge=0)
     fitted_at: datetime | None = None
     missing: tuple[str, ...] = ()
+    fused: float | None = Field(default=None, ge=0.0, le=1.0, allow_inf_nan=False)
 
     @property
     def value(self) -> float:

@@ -14,6 +14,7 @@ from .decision import Decision, Mode, Route
 from .record import Record, new_id
 from .response import Cost, Response
 from .signal import Signal
+from .turn import TurnKind
 
 T = TypeVar("T")
 
@@ -71,11 +72,18 @@ class Effect(Record):
 
 
 class Round(Record):
-    """One pass: a response (or the prompt alone), the signals read off it, the confidence, the decision."""
+    """One pass: a response (or the prompt alone), the signals read off it, the confidence, the decision.
+
+    Attributes:
+        turn: which kind of turn the response is; None before generation.
+        fingerprint: of the model that responded, as JSON text; None where it is not known.
+    """
 
     number: int = Field(ge=0)
     arm: str
     response: Response | None
+    turn: TurnKind | None = None
+    fingerprint: str | None = None
     signals: tuple[Signal, ...]
     confidence: Confidence | None
     decision: Decision
@@ -91,6 +99,7 @@ class Result(Record, Generic[T]):
         recommended: what the policy chose; differs from `route` in shadow and advise mode.
         review_id: the queue item, where one was made.
         confidence: None only when the run failed before there was one.
+        turn: which kind of turn the delivered (or withheld) response is; None where there was none.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -103,6 +112,7 @@ class Result(Record, Generic[T]):
     run_id: str
     response_id: str | None = None
     review_id: str | None = None
+    turn: TurnKind | None = None
     state: RunState = RunState.DONE
     reason: str = ""
     cost: Cost = Cost()
@@ -114,10 +124,15 @@ class Result(Record, Generic[T]):
 
 
 class Run(Record):
-    """Everything about one call, as stored."""
+    """Everything about one call, as stored.
+
+    Attributes:
+        parent_id: the run whose reviewer edited its call into this one.
+    """
 
     id: str = Field(default_factory=lambda: new_id("run"))
     call: Call
+    parent_id: str | None = None
     state: RunState = RunState.OPEN
     rounds: tuple[Round, ...] = ()
     result: Result[Any] | None = None

@@ -25,8 +25,8 @@ from ..review.queue import ReviewQueue
 from .deferral import plain_item, waiting_result
 from .ending import ERROR_LIMIT, end_by_effects
 from .resumption import Resumption, approved_item, resumption_of
-from .run_queries import by_key, let_go, load_run, must_find, substance
-from .run_rows import cost_columns, decision_row, round_row, run_row
+from .run_queries import by_key, let_go, load_run, must_find
+from .run_rows import cost_columns, decision_row, round_row, run_row, substance
 from .unknown import mark_unknown
 
 Runs = list[Run]

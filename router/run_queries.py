@@ -6,10 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, select
 
-from ..core.call import Call
 from ..core.database.tables import decisions, effects, rounds, runs
 from ..core.errors import BadInput
-from ..core.record import content_hash
 from ..core.run import EffectState, Run, RunState
 from .run_rows import run_of
 
@@ -39,11 +37,6 @@ def load_run(connection: Connection, row: Row[Any]) -> Run:
         .order_by(rounds.c.number)
     )
     return run_of(row, found.all())
-
-
-def substance(call: Call) -> str:
-    """What must be the same under one key."""
-    return content_hash(call.model_dump(mode="json", include={"kind", "messages", "tool_name", "arguments", "task"}))
 
 
 def let_go(connection: Connection, run: Run) -> bool:

@@ -13,6 +13,7 @@ from ..core.call import Call
 from ..core.confidence import Confidence
 from ..core.decision import Decision, Mode
 from ..core.errors import StoreError
+from ..core.record import content_hash
 from ..core.response import Cost, Response
 from ..core.run import Round, Run, RunState
 from ..core.signal import Signal
@@ -20,6 +21,11 @@ from ..core.stored_result import pack_result, unpack_result
 
 _SIGNALS = TypeAdapter(tuple[Signal, ...])
 _NOT_RUN = TypeAdapter(dict[str, str])
+
+
+def substance(call: Call) -> str:
+    """What is asked, whoever asks and whenever: the same under one key, and the same again where it was rejected."""
+    return content_hash(call.model_dump(mode="json", include={"kind", "messages", "tool_name", "arguments", "task"}))
 
 
 def run_row(run: Run, mode: Mode, owner: str, now: datetime) -> dict[str, Any]:
@@ -36,6 +42,8 @@ def run_row(run: Run, mode: Mode, owner: str, now: datetime) -> dict[str, Any]:
         "mode": mode.value,
         "state": run.state.value,
         "call": call.model_dump_json(),
+        "substance": substance(call),
+        "parent_id": run.parent_id,
         "result": None if run.result is None else pack_result(run.result),
         "error": run.error,
         "owner": owner,
@@ -64,9 +72,19 @@ def round_row(run_id: str, round_: Round, now: datetime) -> dict[str, Any]:
         "response": None if round_.response is None else round_.response.model_dump_json(),
         "signals": _SIGNALS.dump_json(round_.signals).decode(),
         "confidence": None if round_.confidence is None else round_.confidence.model_dump_json(),
+        "fused": _fused(round_.confidence),
+        "turn": None if round_.turn is None else round_.turn.value,
+        "fingerprint": round_.fingerprint,
         "not_run": _NOT_RUN.dump_json(round_.not_run).decode(),
         "created_at": now,
     }
+
+
+def _fused(confidence: Confidence | None) -> float | None:
+    """What the fitted head alone said."""
+    if confidence is None or confidence.is_prior:
+        return None
+    return confidence.value if confidence.fused is None else confidence.fused
 
 
 def decision_row(decision: Decision, task: str, tenant: str) -> dict[str, Any]:
@@ -99,6 +117,7 @@ def run_of(row: Row[Any], round_rows: Iterable[Row[Any]]) -> Run:
         return Run(
             id=row.id,
             call=Call.model_validate_json(row.call),
+            parent_id=row.parent_id,
             state=RunState(row.state),
             rounds=tuple(_round_of(each) for each in round_rows),
             result=None if row.result is None else unpack_result(row.result),
@@ -120,6 +139,8 @@ def _round_of(row: Row[Any]) -> Round:
         number=row.number,
         arm=row.arm,
         response=None if row.response is None else Response.model_validate_json(row.response),
+        turn=row.turn,
+        fingerprint=row.fingerprint,
         signals=_SIGNALS.validate_json(row.signals),
         confidence=None if row.confidence is None else Confidence.model_validate_json(row.confidence),
         decision=Decision.model_validate_json(row.decision),

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, inspect, text
 from ..errors import StoreError
 from .tables import metadata
 
-HEAD = "0001"
+HEAD = "0002"
 
 # Alembic keeps its context in module globals: two threads cannot migrate two databases at once.
 _one_at_a_time = threading.Lock()

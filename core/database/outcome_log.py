@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Row, case, func, select
 
 from ..outcome import Outcome, OutcomeSource
 from ..record import Record
+from .counters import OUTCOMES, next_number
 from .engine import Database
 from .tables import outcomes, rounds, runs
 
@@ -88,6 +89,9 @@ class OutcomeLog:
                 "label_propensity": outcome.label_propensity,
                 "outcome": outcome.model_dump_json(),
                 "graded_at": outcome.graded_at,
+                "change": next_number(connection, OUTCOMES),
+                "retracted_at": None,
+                "retracted_because": None,
             }
             if stored is None:
                 connection.execute(outcomes.insert().values(values))

@@ -78,11 +78,17 @@ runs = Table(
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     Column("finished_at", UtcTime),
+    # Hash of what is asked (`run_rows.substance`): a model that asks again for what was rejected is recognised.
+    Column("substance", String(64)),
+    # The run whose reviewer edited its call into this one.
+    Column("parent_id", String(64)),
     # A key that was let go (the effect is known not to have happened) is null here; the call keeps it.
     UniqueConstraint("tenant", "idempotency_key"),
     Index(None, "state"),
     Index(None, "tenant", "task", "created_at"),
     Index(None, "conversation_id"),
+    Index(None, "tenant", "conversation_id", "substance"),
+    Index(None, "parent_id"),
 )
 
 rounds = Table(
@@ -97,6 +103,12 @@ rounds = Table(
     Column("confidence", Text),
     Column("not_run", Text, nullable=False),
     Column("created_at", UtcTime, nullable=False),
+    # What the fitted head said before memory and online calibration: what they learn from.
+    Column("fused", Float),
+    # Which kind of turn the response is: an answer, a refusal, a question back, a tool call.
+    Column("turn", String(16)),
+    # The model's fingerprint as JSON, so that a head can be fitted on what was logged.
+    Column("fingerprint", Text),
     # Not unique: one response may propose several tool calls, each with a run of its own.
     Index(None, "response_id"),
 )
@@ -167,6 +179,7 @@ review_items = Table(
     UniqueConstraint("run_id", "kind"),
     Index(None, "state", "priority", "created_at"),
     Index(None, "tenant", "task", "state"),
+    Index(None, "tenant", "conversation_id", "state"),
 )
 
 outcomes = Table(
@@ -182,8 +195,37 @@ outcomes = Table(
     Column("label_propensity", Float),
     Column("outcome", Text, nullable=False),
     Column("graded_at", UtcTime, nullable=False),
+    # Counts every change of this table in the order of commits (`counters`): learners read on from where they were.
+    Column("change", Integer, nullable=False),
+    # Taken back: it stays for the record and counts for nothing.
+    Column("retracted_at", UtcTime),
+    Column("retracted_because", Text),
     UniqueConstraint("response_id", "source", "source_name"),
     Index(None, "task", "tenant"),
+    Index(None, "change"),
+    Index(None, "source", "source_name", "graded_at"),
+)
+
+counters = Table(
+    "counters",
+    metadata,
+    # Raised inside the transaction that it numbers: its row lock makes the order of numbers that of commits.
+    Column("name", String(64), primary_key=True),
+    Column("value", Integer, nullable=False),
+)
+
+learned = Table(
+    "learned",
+    metadata,
+    # What was learned from outcomes since fitting: a cache over `outcomes` that can always be made again.
+    Column("name", String(64), primary_key=True),
+    Column("tenant", String(200), primary_key=True),
+    Column("task", String(200), primary_key=True),
+    Column("scope", String(200), primary_key=True),
+    Column("through", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
 )
 
 episodes = Table(
@@ -203,4 +245,19 @@ episodes = Table(
     Column("episode", Text, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Index(None, "tenant", "task", "model"),
+    Index(None, "response_id"),
+)
+
+index_snapshots = Table(
+    "index_snapshots",
+    metadata,
+    # A snapshot file is opened only if its SHA-256 is the one written here (rule 4).
+    Column("name", String(80), primary_key=True),
+    Column("kind", String(32), nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("embedder", Text, nullable=False),
+    Column("width", Integer, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("through", Integer, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
 )

@@ -30,6 +30,7 @@ def outcome_row(number, **changes):
         "source_name": "ada",
         "outcome": "{}",
         "graded_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "change": number,
     }
     return row | changes
 

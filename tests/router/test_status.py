@@ -88,6 +88,7 @@ def grade(database: Database) -> Callable[..., None]:
             "source_name": name,
             "outcome": outcome.model_dump_json(),
             "graded_at": at,
+            "change": 1,
         }
         with database.transaction() as connection:
             connection.execute(outcomes.insert().values(row))
