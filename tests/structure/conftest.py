@@ -22,7 +22,7 @@ def root() -> Path:
 @pytest.fixture(scope="session")
 def rooms() -> tuple[str, ...]:
     """The rooms of the design, lowest first: each imports only from those before it."""
-    return ("core", "evaluation", "probes", "memory", "policies", "review", "router", "integrations")
+    return ("core", "evaluation", "probes", "memory", "policies", "review", "router", "integrations", "testing")
 
 
 @pytest.fixture(scope="session")
