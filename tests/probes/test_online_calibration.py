@@ -1,0 +1,161 @@
+"""Calibration that follows the outcomes."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from demur import BadInput, ConfigurationError
+from demur.probes.calibration.online import EDGE, OnlineCalibration
+
+PAIRS = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans(), st.floats(0.5, 1e4)), max_size=60)
+
+
+def stream(seed, count, slope=1.0, shift=0.0):
+    """What a head said, what was true, and what came of it."""
+    draw = np.random.default_rng(seed)
+    log_odds = draw.normal(-0.5, 1.4, count)
+    truth = 1.0 / (1.0 + np.exp(-(slope * log_odds + shift)))
+    return 1.0 / (1.0 + np.exp(-log_odds)), truth, draw.random(count) < truth
+
+
+def test_the_first_newton_step_by_hand():
+    online = OnlineCalibration(start="zero", tracking="none")
+    assert online.predict(0.9) == pytest.approx(0.5)
+    online.update(0.5, True)  # x = (0, 1), q = .5, g = (0, −.5)
+    # A⁻¹ = .01 I; after: .01 / (1 + .01 · .25) in the second place. θ₂ = .5 · that / .1
+    assert online.inverse[1, 1] == pytest.approx(0.01 / 1.0025)
+    assert online.theta == pytest.approx([0.0, 0.5 * (0.01 / 1.0025) / 0.1])
+
+
+def test_the_paper_s_tracking_by_hand():
+    online = OnlineCalibration(tracking="mean", beta=1e6)  # a line that hardly moves
+    assert online.predict(0.62) == pytest.approx(0.65)  # one pseudo-outcome at the middle of its bin
+    online.update(0.62, True)
+    assert online.predict(0.62) == pytest.approx((0.65 + 1.0) / 2.0, abs=1e-4)
+    assert online.predict(0.42) == pytest.approx(0.45)
+
+
+def test_offsets_by_hand():
+    online = OnlineCalibration(tracking="offset", shrinkage=3.0, beta=1e6)
+    assert online.predict(0.62) == pytest.approx(0.62)
+    online.update(0.62, False)
+    assert online.predict(0.62) == pytest.approx(0.62 - 0.62 / 4.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(("slope", "shift"), [(1.0, -1.5), (0.4, 0.5), (2.0, 1.0)])
+def test_a_shift_is_learned(slope, shift):
+    said, truth, right = stream(3, 1200, slope, shift)
+    online, given_out = OnlineCalibration(), []
+    for p, y in zip(said, right, strict=True):
+        given_out.append(online.predict(float(p)))
+        online.update(float(p), bool(y))
+    late = slice(600, None)
+    error = np.abs(np.array(given_out)[late] - truth[late]).mean()
+    assert error < 0.4 * np.abs(said[late] - truth[late]).mean()
+    assert online.mean_observed == pytest.approx(right.mean())
+    assert abs(online.mean_predicted - online.mean_observed) < 0.05
+
+
+def test_an_honest_head_is_left_nearly_alone():
+    said, truth, right = stream(4, 1000)
+    online, changed = OnlineCalibration(), []
+    for p, y in zip(said, right, strict=True):
+        changed.append(abs(online.predict(float(p)) - p))
+        online.update(float(p), bool(y))
+    assert np.mean(changed) < 0.06
+
+
+def test_a_drift_in_the_middle_is_followed():
+    """Smoothed calibration error of the last outcomes is far below that of the head left alone."""
+    from relplot import smECE
+
+    before, _, right_before = stream(5, 500)
+    after, _, right_after = stream(6, 1500, shift=-2.0)
+    online, given_out = OnlineCalibration(), []
+    for p, y in zip(np.r_[before, after], np.r_[right_before, right_after], strict=True):
+        given_out.append(online.predict(float(p)))
+        online.update(float(p), bool(y))
+    last = slice(-700, None)
+    static = smECE(f=after[last], y=right_after[last].astype(float))
+    followed = smECE(f=np.array(given_out)[last], y=right_after[last].astype(float))
+    assert static > 0.2
+    assert followed < 0.06
+
+
+@given(PAIRS, st.floats(0.0, 1.0), st.sampled_from(["offset", "mean", "none"]), st.sampled_from(["identity", "zero"]))
+@settings(max_examples=60, deadline=None)
+def test_whatever_comes_it_stays_a_probability_and_survives_json(pairs, probe, tracking, start):
+    online = OnlineCalibration(tracking=tracking, start=start)
+    for p, right, weight in pairs:
+        online.update(p, right, weight=weight)
+    value = online.predict(probe)
+    low, high = online.interval(probe, max(probe - 0.1, 0.0), min(probe + 0.1, 1.0))
+    assert EDGE <= value <= 1.0 - EDGE
+    assert 0.0 <= low <= value <= high <= 1.0
+    again = OnlineCalibration.from_dict(json.loads(json.dumps(online.to_dict())))
+    assert again.to_dict() == online.to_dict()
+    assert again.predict(probe) == value
+    again.update(0.3, True)
+    online.update(0.3, True)
+    assert again.to_dict() == online.to_dict()
+
+
+def test_the_line_is_drawn_back_when_it_runs_away():
+    online = OnlineCalibration(beta=1e-3, tracking="none")
+    for _ in range(300):
+        online.update(0.999, False)
+        online.update(0.001, True)
+    assert np.linalg.norm(online.theta) <= 100.0 + 1e-6
+    assert online.predict(0.999) < online.predict(0.001)
+
+
+def test_rare_labels_count_for_more_and_are_cut_off():
+    """Of answered calls 5 % are graded: weighted, their outcomes are not drowned by those of the deferred ones."""
+    plain, weighted = OnlineCalibration(), OnlineCalibration()
+    draw = np.random.default_rng(0)
+    for _ in range(2000):
+        p = float(draw.uniform(0.05, 0.95))
+        propensity = 1.0 if p < 0.5 else 0.05
+        if draw.random() < propensity:
+            right = bool(draw.random() < p)
+            plain.update(p, right)
+            weighted.update(p, right, weight=1.0 / propensity)
+    assert abs(weighted.mean_observed - 0.5) < abs(plain.mean_observed - 0.5)
+    one, other = OnlineCalibration(), OnlineCalibration()
+    one.update(0.5, True, weight=20.0)
+    other.update(0.5, True, weight=1e6)
+    assert one.to_dict() == other.to_dict()
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, math.inf])
+def test_what_is_no_probability_is_refused(bad):
+    with pytest.raises(BadInput, match="must be a number in"):
+        OnlineCalibration().predict(bad)
+    with pytest.raises(BadInput, match="must be a number in"):
+        OnlineCalibration().update(bad, True)
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, math.nan, math.inf])
+def test_what_is_no_weight_is_refused(weight):
+    with pytest.raises(BadInput, match="label_propensity"):
+        OnlineCalibration().update(0.5, True, weight=weight)
+
+
+@pytest.mark.parametrize("change", [{"theta": [1.0]}, {"bins": []}, {"inverse": "x"}, {"start": "no"}, {"count": None}])
+def test_damaged_state_is_refused(change):
+    with pytest.raises(BadInput):
+        OnlineCalibration.from_dict({**OnlineCalibration().to_dict(), **change})
+
+
+@pytest.mark.parametrize(
+    "options", [{"beta": 0.0}, {"bins": 0}, {"start": "x"}, {"tracking": "x"}, {"shrinkage": -1.0}]
+)
+def test_options_that_cannot_work_are_refused(options):
+    with pytest.raises(ConfigurationError):
+        OnlineCalibration(**options)
