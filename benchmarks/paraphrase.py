@@ -96,7 +96,8 @@ def main() -> None:
                     file.write(json.dumps(accepted[row.id], ensure_ascii=False) + "\n")
         spent = time.monotonic() - started
         console.print(
-            f"{begin + len(batch)} asked, {len(accepted)} of {WANTED} kept, refused {reasons}, {tokens / spent:.1f} tokens/s, {spent:.0f} s"
+            f"{begin + len(batch)} asked, {len(accepted)} of {WANTED} kept, refused {reasons}, "
+            f"{tokens / spent:.1f} tokens/s, {spent:.0f} s"
         )
 
 
@@ -125,7 +126,7 @@ def _prompt(tokenizer: Any, question: str) -> str:
 
 
 def _reword(model: Any, tokenizer: Any, questions: list[str]) -> tuple[list[str], int]:
-    """One batch. What all prompts begin with is read once and its keys and values are shared: it is most of the work."""
+    """One batch. What all prompts begin with is read once and shared: it is most of the work."""
     import torch
     from transformers import DynamicCache
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,7 @@ class Evidence:
         samples: further generations for the same call, where they were drawn.
         episodes: recalled experience (opaque here; memory knows the type).
         model: the model itself, for probes that need to ask it.
+        asked_at: when the call was made, for replays: later experience may not speak. None: now.
     """
 
     call: Call
@@ -123,3 +125,4 @@ class Evidence:
     documents: tuple[Document, ...] = ()
     episodes: tuple[Any, ...] = ()
     model: Model | None = None
+    asked_at: datetime | None = None

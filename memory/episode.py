@@ -23,6 +23,7 @@ class Episode(Record):
         confidence: the fused, calibrated probability at the time; None where there was none.
         is_right: the grade; None until there is one.
         graded_at: when the grade came: only episodes graded before a call may speak about it.
+        corrected_answer: the right answer, where whoever graded wrote it down.
         lesson: written after the grade.
         tool_name, arguments: the proposed use of a tool, where it was one.
     """
@@ -40,6 +41,7 @@ class Episode(Record):
     confidence: float | None = Field(default=None, ge=0.0, le=1.0, allow_inf_nan=False)
     is_right: bool | None = None
     graded_at: datetime | None = None
+    corrected_answer: str | None = None
     lesson: str | None = None
     tool_name: str | None = None
     arguments: JsonObject = Field(default_factory=dict)
@@ -54,5 +56,6 @@ class Episode(Record):
 
     @property
     def content(self) -> Episode:
-        """Without what comes after the fact (number, grade, lesson): what makes two episodes the same."""
-        return self.model_copy(update={"number": None, "is_right": None, "graded_at": None, "lesson": None})
+        """Without what comes after the fact (number, grade, correction, lesson): what makes two episodes the same."""
+        later = ("number", "is_right", "graded_at", "corrected_answer", "lesson")
+        return self.model_copy(update=dict.fromkeys(later))

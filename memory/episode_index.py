@@ -6,20 +6,20 @@ import asyncio
 import hashlib
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pydantic import Field, ValidationError
+import numpy as np
+from numpy.typing import NDArray
 
-from ..core.errors import SnapshotMismatch
-from ..core.files import read_named
+from ..core.errors import BadInput, SnapshotMismatch
 from ..core.protocols import Embedder
-from ..core.record import Record
 from .episode import Episode
 from .episode_store import EpisodeStore
-from .vector_index import VectorIndex, write_atomically
+from .snapshot_log import Snapshot, SnapshotLog
+from .vector_index import VectorIndex
 
 BATCH = 64
 SLOW = 2.0
@@ -42,18 +42,6 @@ class Opened(NamedTuple):
     reason: str
 
 
-class Manifest(Record):
-    """What a snapshot has to be. Kept as JSON beside it, until there is a table for it in SQL."""
-
-    format: Literal[1] = 1
-    snapshot: str = Field(pattern=r"^episodes-[0-9a-f]{32}\.faiss$")
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    embedder: str
-    width: int
-    count: int
-    through: int
-
-
 class EpisodeIndex:
     """Vectors of the questions of all episodes, each under a hash of its episode's id.
 
@@ -65,7 +53,7 @@ class EpisodeIndex:
     Args:
         store: the episodes.
         embedder: its `name` is bound into the snapshot: another embedder rebuilds.
-        folder: where snapshot and manifest are; None keeps the index in memory only.
+        folder: where the snapshot is; its checksum is in SQL. None keeps the index in memory only.
         progress: show a progress bar (on a terminal, on stderr) when it will take over two seconds.
     """
 
@@ -76,6 +64,7 @@ class EpisodeIndex:
         self.embedder = embedder
         self.folder = None if folder is None else Path(folder)
         self.progress = progress
+        self._snapshots = SnapshotLog(store.database, store.clock)
         self._index: VectorIndex | None = None
         self._unsaved = 0
         self._lock = threading.RLock()
@@ -157,6 +146,22 @@ class EpisodeIndex:
         # An episode that was deleted between the two queries, its number perhaps given away, is not there any more.
         return tuple(Neighbour(episode, score) for episode, score in neighbours if episode and episode.tenant == tenant)
 
+    def vectors(self, found: Sequence[Episode]) -> NDArray[np.float32]:
+        """Unit vectors (n, width) of the questions of stored episodes, embedding those that are not in the index yet.
+
+        Raises:
+            BadInput: an episode without a number, that is not a stored one.
+        """
+        with self._lock:
+            if self._index is None:
+                self.open()
+            assert self._index is not None
+            unstored = [episode.id for episode in found if episode.number is None]
+            if unstored:
+                raise BadInput(f"episode {unstored[0]!r} has no number; add it to the store first")
+            self._follow({episode.id: episode.number for episode in found if episode.number is not None})
+            return self._index.vectors([_key(episode.id) for episode in found])
+
     async def aopen(self) -> Opened:
         return await asyncio.to_thread(self.open)
 
@@ -178,59 +183,42 @@ class EpisodeIndex:
         )
 
     def save(self) -> None:
-        """Write the snapshot under a fresh name, then point the manifest at it: a crash between leaves the old pair.
+        """Write the snapshot under a fresh name, then its checksum into SQL: a crash between leaves the old pair.
 
         Raises:
-            StoreError: the files could not be written; the old pair is untouched.
+            StoreError: file or row could not be written; the old pair is untouched.
         """
         with self._lock:
             if self.folder is None or self._index is None:
                 return
             name = f"episodes-{uuid.uuid4().hex}.faiss"
-            manifest = Manifest(
-                snapshot=name,
-                sha256=self._index.save(self.folder / name),
-                embedder=self.embedder.name,
-                width=self.embedder.width,
-                count=len(self._index),
-                through=max(self.store.members(tenant=None).values(), default=0),
+            self._snapshots.add(
+                Snapshot(
+                    name=name,
+                    sha256=self._index.save(self.folder / name),
+                    embedder=self.embedder.name,
+                    width=self.embedder.width,
+                    count=len(self._index),
+                    through=max(self.store.members(tenant=None).values(), default=0),
+                ),
+                self.folder,
             )
-            try:
-                old = self._read_manifest().snapshot
-            except SnapshotMismatch:
-                old = None
-            write_atomically(self._manifest_path, manifest.model_dump_json().encode())
-            if old is not None:
-                (self.folder / old).unlink(missing_ok=True)
             self._unsaved = 0
-
-    @property
-    def _manifest_path(self) -> Path:
-        assert self.folder is not None
-        return self.folder / "episodes.json"
-
-    def _read_manifest(self) -> Manifest:
-        try:
-            return Manifest.model_validate_json(read_named(self._manifest_path))
-        except FileNotFoundError as error:
-            raise SnapshotMismatch("there is no snapshot yet") from error
-        except (OSError, ValidationError) as error:
-            raise SnapshotMismatch(f"the manifest {str(self._manifest_path)!r} cannot be read: {error}") from error
 
     def _read_snapshot(self) -> VectorIndex:
         if self.folder is None:
             raise SnapshotMismatch("the index is kept in memory only")
-        manifest = self._read_manifest()
+        snapshot = self._snapshots.newest(self.folder)
         mine = (self.embedder.name, self.embedder.width)
-        if (manifest.embedder, manifest.width) != mine:
+        if (snapshot.embedder, snapshot.width) != mine:
             raise SnapshotMismatch(
-                f"the snapshot was embedded by {manifest.embedder!r} (width {manifest.width}), not by "
+                f"the snapshot was embedded by {snapshot.embedder!r} (width {snapshot.width}), not by "
                 f"{mine[0]!r} (width {mine[1]})"
             )
-        index = VectorIndex.open(self.folder / manifest.snapshot, manifest.sha256)
-        if (index.width, len(index)) != (manifest.width, manifest.count):
+        index = VectorIndex.open(self.folder / snapshot.name, snapshot.sha256)
+        if (index.width, len(index)) != (snapshot.width, snapshot.count):
             raise SnapshotMismatch(
-                f"the snapshot holds {len(index)} vectors of width {index.width}: not the manifest's"
+                f"the snapshot holds {len(index)} vectors of width {index.width}: not what SQL says of it"
             )
         return index
 

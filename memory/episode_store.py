@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, select, update
+from sqlalchemy import Connection, Row, case, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ..core.clock import SystemClock
@@ -72,6 +72,31 @@ class EpisodeStore:
                 graded = _read(row).model_copy(update=changes)
                 connection.execute(update(episodes).where(episodes.c.number == row.number).values(**_values(graded)))
         return len(found)
+
+    def put_graded(self, episode: Episode, connection: Connection) -> None:
+        """Store a graded episode, or its newest grade where it is there already, in the caller's transaction."""
+        self._insert(connection, episode)
+        connection.execute(update(episodes).where(episodes.c.id == episode.id).values(**_values(episode)))
+
+    def drop(self, id: str, connection: Connection) -> None:
+        """Forget one episode, in the caller's transaction; nothing where there is none."""
+        connection.execute(delete(episodes).where(episodes.c.id == id))
+
+    def state_of_bank(self, *, tenant: str, task: str, model: str, through: int | None = None) -> tuple[int, int, int]:
+        """Count, highest number and a checksum of the grades: equal as long as nothing about a bank changed.
+
+        Args:
+            through: only episodes up to this number.
+        """
+        checksum = func.sum(case((episodes.c.is_right, episodes.c.number), else_=-episodes.c.number))
+        query = select(func.count(), func.max(episodes.c.number), checksum).select_from(episodes)
+        query = _where(query, tenant, task, model, True)
+        if through is not None:
+            query = query.where(episodes.c.number <= through)
+        with self.database.reading() as connection:
+            row: Any = connection.execute(query).one()
+            count, highest, grades = row
+        return int(count), int(highest or 0), int(grades or 0)
 
     def get(self, id: str) -> Episode | None:
         """The episode, or None."""

@@ -139,6 +139,21 @@ class VectorIndex:
         order = np.lexsort((found, -values))[:k]
         return tuple(Hit(int(found[i]), float(values[i])) for i in order)
 
+    def vectors(self, ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
+        """The stored unit vectors of these ids, shape (n, width).
+
+        Raises:
+            BadInput: an id is not in the index.
+        """
+        with self._lock:
+            unknown = [int(id) for id in ids if int(id) not in self._position]
+            if unknown:
+                raise BadInput(f"id {unknown[0]} is not in the index")
+            if len(ids) == 0:
+                return np.empty((0, self.width), dtype=np.float32)
+            positions = np.array([self._position[int(id)] for id in ids], dtype=np.int64)
+            return np.asarray(self._flat.reconstruct_batch(positions), dtype=np.float32)
+
     def save(self, path: str | Path) -> str:
         """Write a snapshot in one step (temporary file, fsync, rename); returns its SHA-256 (hex).
 

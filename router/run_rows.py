@@ -73,6 +73,7 @@ def round_row(run_id: str, round_: Round, now: datetime) -> dict[str, Any]:
         "signals": _SIGNALS.dump_json(round_.signals).decode(),
         "confidence": None if round_.confidence is None else round_.confidence.model_dump_json(),
         "fused": _fused(round_.confidence),
+        "calibrator": _head_of(round_.confidence),
         "turn": None if round_.turn is None else round_.turn.value,
         "fingerprint": round_.fingerprint,
         "not_run": _NOT_RUN.dump_json(round_.not_run).decode(),
@@ -85,6 +86,10 @@ def _fused(confidence: Confidence | None) -> float | None:
     if confidence is None or confidence.is_prior:
         return None
     return confidence.value if confidence.fused is None else confidence.fused
+
+
+def _head_of(confidence: Confidence | None) -> str | None:
+    return None if confidence is None or confidence.is_prior else confidence.calibrator[:200]
 
 
 def decision_row(decision: Decision, task: str, tenant: str) -> dict[str, Any]:

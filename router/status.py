@@ -220,6 +220,7 @@ def _grades(connection: Connection, tenant: str | None) -> defaultdict[str, _Gra
         .select_from(outcomes)
         .outerjoin(rounds, rounds.c.response_id == outcomes.c.response_id)
         .outerjoin(decisions, (decisions.c.run_id == rounds.c.run_id) & (decisions.c.round == rounds.c.number))
+        .where(outcomes.c.retracted_at.is_(None))
         .order_by(outcomes.c.graded_at)
     )
     if tenant is not None:

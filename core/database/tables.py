@@ -107,6 +107,8 @@ rounds = Table(
     Column("fused", Float),
     # Which kind of turn the response is: an answer, a refusal, a question back, a tool call.
     Column("turn", String(16)),
+    # Which head gave the confidence: what was learned since belongs to it.
+    Column("calibrator", String(200)),
     # The model's fingerprint as JSON, so that a head can be fitted on what was logged.
     Column("fingerprint", Text),
     # Not unique: one response may propose several tool calls, each with a run of its own.
@@ -197,6 +199,8 @@ outcomes = Table(
     Column("graded_at", UtcTime, nullable=False),
     # Counts every change of this table in the order of commits (`counters`): learners read on from where they were.
     Column("change", Integer, nullable=False),
+    # How often this row was written again: 0 for a grade that never changed.
+    Column("revision", Integer, nullable=False),
     # Taken back: it stays for the record and counts for nothing.
     Column("retracted_at", UtcTime),
     Column("retracted_because", Text),

@@ -1,7 +1,7 @@
 """Calibration that follows the outcomes as they arrive (Gupta and Ramdas 2023, arXiv 2305.00070).
 
-Two parts. *Online Platt scaling*: a line in log-odds, moved after every outcome by an online Newton step. *Calibeating*:
-what the line says is corrected by what became of earlier calls for which it said nearly the same.
+Two parts. *Online Platt scaling*: a line in log-odds, moved after every outcome by an online Newton step.
+*Calibeating*: what the line says is corrected by what became of earlier calls for which it said nearly the same.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ def outcome_row(number, **changes):
         "outcome": "{}",
         "graded_at": datetime(2026, 1, 1, tzinfo=UTC),
         "change": number,
+        "revision": 0,
     }
     return row | changes
 

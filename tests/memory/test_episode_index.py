@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.core.database import Database
+from demur.core.database.tables import index_snapshots
 from demur.core.errors import BadInput, StoreError
 from demur.integrations.retrieval.embedders import HashingEmbedder
 from demur.memory.episode import Episode
 from demur.memory.episode_index import EpisodeIndex
 from demur.memory.episode_store import EpisodeStore
+from demur.memory.snapshot_log import SnapshotLog
 
 
 class CountingEmbedder(HashingEmbedder):
@@ -104,10 +104,9 @@ def test_an_old_snapshot_is_topped_up(filled, embedder, make_episode, tmp_path):
     assert EpisodeIndex(filled, embedder, tmp_path).open().how == "snapshot"
 
 
-@pytest.mark.parametrize("damage", ["flip", "truncate", "delete", "manifest", "swap", "escape"])
+@pytest.mark.parametrize("damage", ["flip", "truncate", "delete", "row", "swap", "stranger"])
 def test_a_damaged_snapshot_is_rebuilt(filled, embedder, tmp_path, damage):
     EpisodeIndex(filled, embedder, tmp_path).open()
-    manifest = tmp_path / "episodes.json"
     (snapshot,) = tmp_path.glob("*.faiss")
     data = snapshot.read_bytes()
     if damage == "flip":
@@ -116,11 +115,14 @@ def test_a_damaged_snapshot_is_rebuilt(filled, embedder, tmp_path, damage):
         snapshot.write_bytes(data[:-10])
     elif damage == "delete":
         snapshot.unlink()
-    elif damage == "manifest":
-        manifest.write_text("{")
+    elif damage == "stranger":
+        snapshot.rename(tmp_path / "episodes-of somebody else.faiss")
     else:
-        change = {"sha256": "0" * 64} if damage == "swap" else {"snapshot": "../../etc/passwd"}
-        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | change))
+        with filled.database.transaction() as connection:
+            if damage == "row":
+                connection.execute(index_snapshots.delete())
+            else:
+                connection.execute(index_snapshots.update().values(sha256="0" * 64))
     index = EpisodeIndex(filled, embedder, tmp_path)
     opened = index.open()
     assert (opened.how, opened.embedded) == ("rebuilt", 5)
@@ -168,6 +170,33 @@ def test_two_processes_saving_in_turn_leave_a_pair_that_opens(filled, embedder, 
     assert second.refresh() == 1
     assert len(list(tmp_path.glob("*.faiss"))) == 1
     assert EpisodeIndex(filled, embedder, tmp_path).open().how == "snapshot"
+
+
+def test_processes_with_folders_of_their_own_share_a_database(filled, embedder, tmp_path):
+    for folder in ("one", "two"):
+        assert EpisodeIndex(filled, embedder, tmp_path / folder).open().how == "rebuilt"
+    for folder in ("one", "two"):
+        assert EpisodeIndex(filled, embedder, tmp_path / folder).open().how == "snapshot"
+        assert len(list((tmp_path / folder).iterdir())) == 1
+
+
+def test_a_kill_between_file_and_row_leaves_the_old_pair(filled, embedder, make_episode, tmp_path, monkeypatch):
+    index = EpisodeIndex(filled, embedder, tmp_path)
+    index.open()
+    filled.add(make_episode("New", id="new", tenant="mine", is_right=True))
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SnapshotLog, "add", killed)
+    with pytest.raises(KeyboardInterrupt):
+        index.refresh()
+    monkeypatch.undo()
+    assert len(list(tmp_path.glob("*.faiss"))) == 2
+    again = EpisodeIndex(filled, embedder, tmp_path)
+    assert again.open()[:2] == ("topped up", 1)
+    assert len(list(tmp_path.glob("*.faiss"))) == 1
+    assert ids(again.search("New", tenant="mine", limit=1)) == ["new"]
 
 
 def test_a_full_disk_keeps_the_old_pair(filled, embedder, make_episode, tmp_path, monkeypatch):

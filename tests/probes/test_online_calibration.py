@@ -63,7 +63,7 @@ def test_a_shift_is_learned(slope, shift):
 
 
 def test_an_honest_head_is_left_nearly_alone():
-    said, truth, right = stream(4, 1000)
+    said, _, right = stream(4, 1000)
     online, changed = OnlineCalibration(), []
     for p, y in zip(said, right, strict=True):
         changed.append(abs(online.predict(float(p)) - p))

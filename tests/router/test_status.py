@@ -89,6 +89,7 @@ def grade(database: Database) -> Callable[..., None]:
             "outcome": outcome.model_dump_json(),
             "graded_at": at,
             "change": 1,
+            "revision": 0,
         }
         with database.transaction() as connection:
             connection.execute(outcomes.insert().values(row))

@@ -18,6 +18,7 @@ def upgrade() -> None:
     op.create_index(op.f("ix_runs_parent_id"), "runs", ["parent_id"])
     op.add_column("rounds", sa.Column("fused", sa.Float(), nullable=True))
     op.add_column("rounds", sa.Column("turn", sa.String(length=16), nullable=True))
+    op.add_column("rounds", sa.Column("calibrator", sa.String(length=200), nullable=True))
     op.add_column("rounds", sa.Column("fingerprint", sa.Text(), nullable=True))
     op.create_index(
         op.f("ix_review_items_tenant_conversation_id_state"), "review_items", ["tenant", "conversation_id", "state"]
@@ -60,6 +61,7 @@ def _outcomes() -> None:
     )
     with op.batch_alter_table("outcomes") as table:
         table.add_column(sa.Column("change", sa.Integer(), nullable=False, server_default="0"))
+        table.add_column(sa.Column("revision", sa.Integer(), nullable=False, server_default="0"))
         table.add_column(sa.Column("retracted_at", sa.String(length=32), nullable=True))
         table.add_column(sa.Column("retracted_because", sa.Text(), nullable=True))
     connection = op.get_bind()
@@ -70,7 +72,8 @@ def _outcomes() -> None:
     counters = sa.table("counters", sa.column("name"), sa.column("value"))
     connection.execute(counters.insert().values(name="outcomes", value=len(ids)))
     with op.batch_alter_table("outcomes") as table:
-        table.alter_column("change", server_default=None, existing_type=sa.Integer(), existing_nullable=False)
+        for name in ("change", "revision"):
+            table.alter_column(name, server_default=None, existing_type=sa.Integer(), existing_nullable=False)
     op.create_index(op.f("ix_outcomes_change"), "outcomes", ["change"])
     op.create_index(
         op.f("ix_outcomes_source_source_name_graded_at"), "outcomes", ["source", "source_name", "graded_at"]
