@@ -49,14 +49,11 @@ class RecallEstimate:
 
 
 def kernel(confidence: float, of_neighbours: Floats, bandwidth: float = BANDWIDTH) -> Floats:
-    """wᵢ = exp(−(vᵢ − v)² / (2·bandwidth²)); 1 for all where v is not known, and 0 for neighbours without one.
-
-    Where the call's own confidence is not known there is nothing to compare by, and the nearest count alike.
-    """
+    """wᵢ = exp(−(vᵢ − v)² / (2·bandwidth²)); 1 where v or vᵢ is not known: there is nothing to compare by."""
     if not np.isfinite(confidence):
         return np.ones_like(of_neighbours)
     weights = np.exp(-((of_neighbours - confidence) ** 2) / (2.0 * bandwidth**2))
-    return np.where(np.isfinite(weights), weights, 0.0)
+    return np.where(np.isfinite(weights), weights, 1.0)
 
 
 class Recall:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -41,6 +41,7 @@ class _Draft:
     response: Response
     arm: str
     assessment: Assessment
+    fingerprint: str | None = None
 
 
 @dataclass
@@ -168,7 +169,7 @@ class AnswerCourse:
         if evidence.arm == ANSWER_ARM:
             self.base = assessment.confidence
         assert evidence.response is not None
-        self.draft = _Draft(evidence.response, evidence.arm, assessment)
+        self.draft = _Draft(evidence.response, evidence.arm, assessment, self.site.fingerprint_of(evidence.model))
         return self._record(Stage.AFTER, evidence.arm, evidence.response, assessment)
 
     def _judge_by_chance(self, arm: str, assessment: Assessment) -> Assessment:
@@ -178,7 +179,7 @@ class AnswerCourse:
         if chance is None or self.base is None or artefact is None:
             return assessment
         confidence = confidence_from_chance(chance, self.base.value, self.base.fitted_at)
-        return Assessment(assessment.signals, confidence, assessment.why_not, assessment.not_run)
+        return replace(assessment, confidence=confidence)
 
     def _retrieve(self, model: Model) -> Plan[Decision]:
         self.tried[RETRIEVE_ARM] = "already tried"
@@ -256,6 +257,8 @@ class AnswerCourse:
             number=self.number,
             arm=arm,
             response=response,
+            turn=assessment.turn if response is not None else None,
+            fingerprint=self.draft.fingerprint if response is not None and self.draft is not None else None,
             signals=assessment.signals,
             confidence=assessment.confidence,
             decision=decision,
@@ -284,6 +287,7 @@ class AnswerCourse:
             confidence=decision.confidence,
             run_id=self.run_id,
             response_id=self.draft.response.id if self.draft is not None else None,
+            turn=self.draft.assessment.turn if self.draft is not None else None,
             review_id=self.review_id,
             state=state,
             reason=decision.reason,

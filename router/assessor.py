@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ..core.clock import SystemClock
 from ..core.confidence import Confidence, Interval, Probability
@@ -18,9 +18,17 @@ from ..core.protocols import Clock, Probe
 from ..core.signal import Signal, Unavailable
 from ..core.success_chance import SuccessChance
 from ..core.text import said
+from ..core.turn import TurnKind
+from ..evaluation.turn_kind import turn_kind
+from ..probes.calibration.base import logit
+from .learning.relearn import ARTEFACT_SCORE
 
 if TYPE_CHECKING:
     from ..probes.artefact import Artefact
+    from ..probes.head import Head
+    from ..probes.signal_table import Hidden
+    from .learning.learned_head import LearnedHead
+    from .learning.learning import Learning
 
 logger = logging.getLogger("demur")
 
@@ -32,12 +40,14 @@ class Assessment:
     Attributes:
         confidence: None where there is too little to go on; `why_not` then says what is missing.
         not_run: probe name → reason.
+        turn: which kind of turn the response is; None before generation.
     """
 
     signals: tuple[Signal, ...]
     confidence: Confidence | None
     why_not: str = ""
     not_run: Mapping[str, str] = field(default_factory=dict)
+    turn: TurnKind | None = None
 
 
 class Assessor:
@@ -46,15 +56,27 @@ class Assessor:
     Args:
         probes: with unique names and unique signal names.
         artefact: None on the first day; there is then no confidence, only signals.
+        learning: what was learned from outcomes since; None: nothing is.
+        refusal: what the task's models are told to say where they cannot answer.
 
     Raises:
         ConfigurationError: two probes share a name or a signal name.
     """
 
-    def __init__(self, probes: Sequence[Probe], artefact: Artefact | None, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        probes: Sequence[Probe],
+        artefact: Artefact | None,
+        *,
+        clock: Clock | None = None,
+        learning: Learning | None = None,
+        refusal: str | None = None,
+    ) -> None:
         self.probes = tuple(sorted(probes, key=lambda probe: probe.cost_rank))
         self.artefact = artefact
         self._clock = clock or SystemClock()
+        self._learning = learning
+        self._refusal = refusal
         seen: dict[str, str] = {}
         for probe in self.probes:
             for name in (f"probe {probe.name}", *probe.signal_names):
@@ -73,25 +95,59 @@ class Assessor:
         return self.artefact.needed_capture(arm) if self.artefact is not None else CaptureRequest()
 
     def assess(self, evidence: Evidence, stage: Stage, *, deadline: datetime | None = None) -> Assessment:
-        """Measure and judge. Never raises for what a probe does: a crashing probe is a missing signal (rule 1)."""
-        head = self.artefact.head(evidence.arm, stage) if self.artefact is not None else None
-        wanted = set(head.signal_names) if head is not None else None
+        """Measure and judge. Never raises for what a probe does: a crashing probe is a missing signal (rule 1).
+
+        The confidence is that of the artefact's head, or of one that was learned from the log since, moved by what
+        outcomes taught about that head. What recalls experience runs last, at the confidence of all the rest.
+        """
+        turn = turn_kind(evidence.response, self._refusal) if stage is Stage.AFTER and evidence.response else None
+        fitted = self.artefact.head(evidence.arm, stage) if self.artefact is not None else None
+        learned = self._learned(evidence, stage)
+        heads = [head for head in (fitted, learned.head if learned is not None else None) if head is not None]
+        wanted = {name for head in heads for name in head.signal_names} if heads else None
         signals: list[Signal] = []
         not_run: dict[str, str] = {}
+        recalls: list[RecallingProbe] = []
         for probe in self.probes:
             reason = self._reason_not_to_run(probe, evidence, stage, wanted, deadline)
-            if reason is None:
+            if reason is not None:
+                if stage is Stage.AFTER or probe.stage is Stage.BEFORE:
+                    not_run[probe.name] = reason
+            elif isinstance(probe, RecallingProbe):
+                recalls.append(probe)
+            else:
                 signals.extend(measure(probe, evidence))
-            elif stage is Stage.AFTER or probe.stage is Stage.BEFORE:
-                not_run[probe.name] = reason
-        if head is None or self.artefact is None:
-            why = f"nothing is fitted for '{evidence.arm}/{stage.value}'"
-            return Assessment(tuple(signals), None, why, not_run)
         hidden = evidence.captured.hidden if evidence.captured is not None else {}
-        judged = head.predict(signals, hidden, calibrator=self.artefact.calibrator_id(evidence.arm, stage))
+        judged: Confidence | Unavailable = Unavailable(reason=f"nothing is fitted for '{evidence.arm}/{stage.value}'")
+        if fitted is not None and self.artefact is not None:
+            name = self.artefact.calibrator_id(evidence.arm, stage)
+            judged = fitted.predict(signals, hidden, calibrator=name)
+            if self._learning is not None and stage is Stage.AFTER:
+                signals.extend(scores_of(fitted, judged, hidden))
+        elif learned is not None:
+            judged = learned.head.predict(signals, hidden, calibrator=learned.calibrator)
+        for probe in recalls:
+            at = judged.value if isinstance(judged, Confidence) else None
+            signals.extend(measure_by(probe, lambda probe=probe, at=at: probe.measure_at(evidence, at)))
+        if learned is not None:
+            judged = learned.head.predict(signals, hidden, calibrator=learned.calibrator)
+        elif recalls and fitted is not None and self.artefact is not None:
+            judged = fitted.predict(signals, hidden, calibrator=self.artefact.calibrator_id(evidence.arm, stage))
         if isinstance(judged, Unavailable):
-            return Assessment(tuple(signals), None, judged.reason, not_run)
-        return Assessment(tuple(signals), judged, "", not_run)
+            return Assessment(tuple(signals), None, judged.reason, not_run, turn)
+        if self._learning is not None and turn is not None:
+            judged = self._learning.adjusted(evidence.call.tenant, evidence.call.task, turn, judged)
+        return Assessment(tuple(signals), judged, "", not_run, turn)
+
+    def _learned(self, evidence: Evidence, stage: Stage) -> LearnedHead | None:
+        """The head learned from the log for this model's responses, once everything that is known is learned."""
+        if self._learning is None or stage is not Stage.AFTER or evidence.response is None:
+            return None
+        self._learning.catch_up()
+        if evidence.model is None:
+            return None
+        call = evidence.call
+        return self._learning.head(call.tenant, call.task, evidence.arm, evidence.model.fingerprint().identity)
 
     def _reason_not_to_run(
         self, probe: Probe, evidence: Evidence, stage: Stage, wanted: set[str] | None, deadline: datetime | None
@@ -105,6 +161,8 @@ class Assessor:
             if deadline is not None and self._clock.now() >= deadline:
                 return "the deadline has passed"
             # A signal that no fitted head reads cannot change the decision: do not pay for it.
+            if isinstance(probe, RecallingProbe):
+                return None
             if wanted is None or not wanted.intersection(probe.signal_names):
                 return "no fitted head reads its signals: it cannot change the decision"
         return None
@@ -128,10 +186,33 @@ def _given(evidence: Evidence) -> frozenset[Need]:
     return frozenset(given)
 
 
+@runtime_checkable
+class RecallingProbe(Probe, Protocol):
+    """A probe that compares the call with graded experience, at the confidence of the call's own signals.
+
+    It is measured before any head reads it: a head can learn from it only where it was logged.
+    """
+
+    def measure_at(self, evidence: Evidence, confidence: float | None) -> Sequence[Signal]: ...
+
+
+def scores_of(head: Head, judged: Confidence | Unavailable, hidden: Hidden) -> list[Signal]:
+    """What a fitted head made of the call, as signals that a head learned from the log can read."""
+    scores = [probe.signal(hidden) for probe in head.probes.values()]
+    value = float(logit(judged.value)) if isinstance(judged, Confidence) else None
+    missing = judged.reason if isinstance(judged, Unavailable) else ""
+    return [*scores, Signal.of(ARTEFACT_SCORE, value, missing=missing)]
+
+
 def measure(probe: Probe, evidence: Evidence) -> list[Signal]:
     """The probe's signals; every one of them missing, with the reason, where it raised or kept one back."""
+    return measure_by(probe, lambda: probe.measure(evidence))
+
+
+def measure_by(probe: Probe, act: Callable[[], Sequence[Signal]]) -> list[Signal]:
+    """The same, however the probe is asked."""
     try:
-        measured = {signal.name: signal for signal in probe.measure(evidence)}
+        measured = {signal.name: signal for signal in act()}
     except Exception as error:  # noqa: BLE001 - rule 1: a crashing probe is a missing signal
         logger.warning("probe %s raised %s", probe.name, said(error))
         reason = f"probe raised {said(error, 200)}"

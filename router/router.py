@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,12 @@ from ..core.clock import SystemClock
 from ..core.database import Database
 from ..core.decision import Mode, Route
 from ..core.errors import BadInput, ConfigurationError, DemurError, EffectBusy, StoreError
+from ..core.outcome import OutcomeSource
 from ..core.protocols import Clock, Fingerprint, Generation, Model, Probe, Retriever
 from ..core.response import Cost
 from ..core.run import Result, Run, RunState
+from ..memory.episode_index import EpisodeIndex
+from ..memory.recall_probe import RecallProbe
 from ..policies.mode import effective_mode
 from ..probes.artefact import Artefact
 from ..review.queue import ReviewQueue
@@ -22,6 +27,9 @@ from .answer_plan import AnswerCourse
 from .assessor import Assessor
 from .effects import EffectLog
 from .given import check_call, check_parts
+from .grading import record_outcome
+from .learning.learned_head import LearnedHead
+from .learning.learning import Learning
 from .log import RunLog
 from .owner import this_process
 from .probe_set import standard_probes
@@ -46,6 +54,7 @@ class Router:
         retriever: makes the retrieve route possible.
         documents_limit: passages given to the model; as many as the retrieve arm was fitted with.
         larger: models to escalate to, by name.
+        memory: the episode index: earlier graded calls speak about new ones (`RecallProbe`).
         database: a `Database`, a URL or a path; default from the settings.
         seed: makes the recorded random draws repeatable.
 
@@ -69,6 +78,7 @@ class Router:
         retriever: Retriever | None = None,
         documents_limit: int = 3,
         larger: Mapping[str, Model] | None = None,
+        memory: EpisodeIndex | RecallProbe | None = None,
         database: Database | str | Path | None = None,
         clock: Clock | None = None,
         seed: int | None = None,
@@ -81,7 +91,8 @@ class Router:
         self.larger = dict(larger or {})
         self.clock: Clock = clock or SystemClock()
         self.artefacts = _by_task([*self._configured_artefacts(), *artefacts])
-        self._probes = tuple(probes)
+        recall = RecallProbe(memory) if isinstance(memory, EpisodeIndex) else memory
+        self._probes = (*probes, *(() if recall is None else (recall,)))
         for artefact in self.artefacts.values():
             self._check(artefact, None if model is None else model.fingerprint())
         where = database if database is not None else self.settings.database
@@ -90,6 +101,16 @@ class Router:
         self.queue = ReviewQueue(self.database, self.clock, lease_seconds=review.lease_seconds)
         self.log = RunLog(self.database, self.clock)
         self.effects = EffectLog(self.database, self.clock)
+        learning = self.settings.learning
+        self.learning = Learning(
+            self.database,
+            self.clock,
+            online=learning.online,
+            min_outcomes=learning.min_outcomes,
+            refit_growth=learning.refit_growth,
+            min_labels=self.settings.policy.min_labels,
+            artefact_of=self._artefact_id,
+        )
         self._draws = Draws(seed)
         self._assessors: dict[str, Assessor] = {}
         idempotent = [name for name, tool in self.settings.tools.items() if tool.idempotent]
@@ -195,6 +216,85 @@ class Router:
         except DemurError as trouble:
             cause.add_note(f"demur: how run {run_id} ended could not be stored: {trouble}")
 
+    def record_outcome(
+        self,
+        response_id: str,
+        correct: bool | None = None,
+        *,
+        score: float | None = None,
+        cut: float | None = None,
+        corrected_answer: str | None = None,
+        source: OutcomeSource | str = OutcomeSource.HUMAN,
+        source_name: str = "",
+        graded_at: datetime | None = None,
+        label_propensity: float | None = None,
+    ) -> str:
+        """Say whether a response turned out right. The next call is judged in its light.
+
+        May come late, twice, or contradict: one grade a source and name is kept, the newest, and the strongest source
+        is in force (human > test > rule > judge).
+
+        Args:
+            response_id: `Result.response_id`.
+            correct: right or wrong; or `score` in [0, 1] with a `cut` that makes it binary.
+            source, source_name: who says so. A model's own verdict never counts.
+            graded_at: when (aware); now by default.
+            label_propensity: the known chance that this response was graded; by default what its decision said.
+
+        Returns:
+            the id of the outcome that is stored.
+
+        Raises:
+            BadInput: no such response or source, neither `correct` nor `score`, or the model's own verdict.
+            StoreError: nothing was stored.
+        """
+        stored = record_outcome(
+            self.queue.outcomes,
+            self.clock,
+            response_id,
+            correct,
+            score=score,
+            cut=cut,
+            corrected_answer=corrected_answer,
+            source=source,
+            source_name=source_name,
+            graded_at=graded_at,
+            label_propensity=label_propensity,
+        )
+        self.learning.catch_up()
+        self.learning.relearn_in_background()
+        return stored
+
+    async def arecord_outcome(self, response_id: str, correct: bool | None = None, **details: Any) -> str:
+        """`record_outcome`, without blocking the event loop; takes the same arguments."""
+        return await asyncio.to_thread(self.record_outcome, response_id, correct, **details)
+
+    def retract_outcomes(self, source: OutcomeSource | str, **which: Any) -> int:
+        """Take a source's grades back and learn everything again without them.
+
+        Takes the arguments of `OutcomeLog.retract`: `source_name`, `since`, `until`, `task`, `tenant`, `because`,
+        `dry_run`. Heads that were fitted on the log are fitted again; the artefact is not touched, as it does not
+        rest on the log.
+
+        Returns:
+            how many grades were taken back.
+        """
+        taken = self.queue.outcomes.retract(source, at=self.clock.now(), **which)
+        if taken and not which.get("dry_run"):
+            self.learning.forget_heads()
+            self.learning.relearn()
+        return taken
+
+    async def aretract_outcomes(self, source: OutcomeSource | str, **which: Any) -> int:
+        return await asyncio.to_thread(self.retract_outcomes, source, **which)
+
+    def learn(self, task: str | None = None, tenant: str | None = None) -> list[LearnedHead]:
+        """Take in every outcome and fit heads on the log now, wherever there are enough graded calls."""
+        return self.learning.relearn(task, tenant)
+
+    async def alearn(self, task: str | None = None, tenant: str | None = None) -> list[LearnedHead]:
+        return await asyncio.to_thread(self.learn, task, tenant)
+
     def site(self, call: Call, *, model: Model | None = None, mode: Mode | None = None) -> Site:
         """Everything that this call's run works with."""
         if model is not None and model is not self.model:
@@ -234,8 +334,19 @@ class Router:
         """The task's probes and artefact."""
         if task not in self._assessors:
             artefact = self.artefacts.get(task)
-            self._assessors[task] = Assessor((*standard_probes(artefact), *self._probes), artefact, clock=self.clock)
+            known = self.settings.tasks.get(task)
+            self._assessors[task] = Assessor(
+                (*standard_probes(artefact), *self._probes),
+                artefact,
+                clock=self.clock,
+                learning=self.learning,
+                refusal=None if known is None else known.refusal,
+            )
         return self._assessors[task]
+
+    def _artefact_id(self, task: str) -> str | None:
+        artefact = self.artefacts.get(task)
+        return None if artefact is None else artefact.id
 
     def _check(self, artefact: Artefact, fingerprint: Fingerprint | None) -> None:
         """Refuse an artefact that was fitted for anything else than what is here."""

@@ -131,6 +131,14 @@ class ReviewSettings(Section):
     capacity: Count | None = None
 
 
+class LearningSettings(Section):
+    """`[learning]`: what outcomes change after fitting."""
+
+    online: bool = True
+    min_outcomes: Count = 20
+    refit_growth: Annotated[float, BeforeValidator(_no_bool), Field(ge=0.0, allow_inf_nan=False)] = 0.25
+
+
 class ModelSettings(Section):
     """`[models]`: what to load by name."""
 
@@ -169,6 +177,7 @@ class Settings(BaseSettings):
     tools: dict[Name, ToolSettings] = Field(default_factory=dict)
     review: ReviewSettings = ReviewSettings()
     models: ModelSettings = ModelSettings()
+    learning: LearningSettings = LearningSettings()
 
     def __init__(self, **values: Any) -> None:
         self._build(values, "settings")

@@ -18,6 +18,7 @@ from ..policies.policy import CostPolicy
 from ..review.queue import ReviewQueue
 from .assessor import Assessor
 from .effects import EffectLog
+from .learning.learning import fingerprint_text
 from .log import RunLog
 from .settings import ReviewSettings
 
@@ -61,6 +62,11 @@ class Site:
     retriever: Retriever | None = None
     larger: Mapping[str, Model] = field(default_factory=dict)
     documents_limit: int = 3
+
+    @staticmethod
+    def fingerprint_of(model: Model | None) -> str | None:
+        """What is stored of the model with its response; None where there is no model."""
+        return None if model is None else fingerprint_text(model.fingerprint())
 
     def past_deadline(self, call: Call) -> bool:
         return call.deadline is not None and self.clock.now() >= call.deadline

@@ -14,6 +14,7 @@ from ..core.protocols import Generation
 from ..core.response import Cost
 from ..core.review_item import ReviewKind
 from ..core.run import Result, Round, RunState
+from ..core.turn import TurnKind
 from .answer_plan import ANSWER_ARM
 from .assessor import Assessment
 from .decide import Options, build_decision
@@ -91,6 +92,8 @@ class ToolCourse:
             number=0,
             arm=ANSWER_ARM,
             response=response,
+            turn=TurnKind.TOOL_CALL if response is not None else None,
+            fingerprint=site.fingerprint_of(site.model) if response is not None else None,
             signals=assessment.signals,
             confidence=assessment.confidence,
             decision=decision,
@@ -110,6 +113,7 @@ class ToolCourse:
             run_id=self.run_id,
             response_id=self.proposal.response.id if self.proposal is not None else None,
             review_id=self.review_id,
+            turn=TurnKind.TOOL_CALL,
             state=state,
             reason=decision.reason,
             cost=self.spent,

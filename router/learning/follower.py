@@ -43,6 +43,9 @@ class Follower:
         newest = self._outcomes.last_change()
         if newest == self._seen:
             return 0
+        if self.through() >= newest:  # another process was faster; nothing is written where nothing is new
+            self._seen = newest
+            return 0
         taken = 0
         while True:
             with self.database.transaction() as connection:

@@ -1,0 +1,280 @@
+"""What turned out right and wrong makes the next decision better, and survives whatever dies."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from demur import BadInput, Call
+from demur.core.decision import Route
+from demur.core.run import RunState
+from demur.memory.episode_index import EpisodeIndex
+from demur.memory.episode_store import EpisodeStore
+from demur.router.learning.online_store import OnlineStore
+from demur.testing import Reviewer
+
+SURE = -0.02
+
+
+class Words:
+    """An embedder of bags of words, so that tests need no model."""
+
+    name, width = "words", 64
+
+    def embed(self, texts):
+        import numpy as np
+
+        rows = np.zeros((len(texts), self.width), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            row[0] = 0.1
+            for word in text.lower().split():
+                row[1 + sum(map(ord, word)) % 63] += 1.0
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def ask_many(router, count, rate, seed=0, grade=True, **fields):
+    """Calls of one sureness, of which a share of `rate` turns out right."""
+    draw = random.Random(seed)
+    results = []
+    for number in range(count):
+        result = router.run(Call.ask(f"question {seed}-{number}", **fields))
+        results.append(result)
+        if grade:
+            router.record_outcome(result.response_id, draw.random() < rate, source="test", source_name="unit")
+    return results
+
+
+def state_of(router):
+    return {key: state.to_dict() for key, state in router.learning.online.states()}
+
+
+def test_an_overconfident_head_is_brought_down(make_router, scripted):
+    router = make_router(scripted(), settings={"learning": {"refit_growth": 0.0}})
+    first = router.run(Call.ask("first?"))
+    assert (first.route, first.confidence.fused) == (Route.ANSWER, None)
+    ask_many(router, 60, 0.3)
+    later = router.run(Call.ask("later?"))
+    assert first.confidence.value > 0.9
+    assert later.confidence.fused == pytest.approx(first.confidence.value)
+    assert later.confidence.value < 0.55
+    assert later.confidence.interval.low <= later.confidence.value <= later.confidence.interval.high
+    assert later.route is not Route.ANSWER
+    shift = next(part for part in later.confidence.contributions if part.signal == "online calibration")
+    logit = [math.log(p / (1 - p)) for p in (later.confidence.value, later.confidence.fused)]
+    assert shift.log_odds == pytest.approx(logit[0] - logit[1])
+
+
+def test_it_waits_for_enough_outcomes(make_router, scripted):
+    router = make_router(scripted(), settings={"learning": {"min_outcomes": 30, "refit_growth": 0.0}})
+    ask_many(router, 29, 0.0)
+    assert router.run(Call.ask("?")).confidence.fused is None
+    ask_many(router, 1, 0.0, seed=1)
+    assert router.run(Call.ask("?")).confidence.fused is not None
+
+
+def test_it_can_be_switched_off(make_router, scripted):
+    router = make_router(scripted(), settings={"learning": {"online": False, "refit_growth": 0.0}})
+    ask_many(router, 40, 0.0)
+    assert router.run(Call.ask("?")).confidence.fused is None
+
+
+def test_it_survives_a_restart_and_is_shared(make_router, scripted):
+    router = make_router(scripted(), settings={"learning": {"refit_growth": 0.0}})
+    ask_many(router, 40, 0.2)
+    again = make_router(scripted(), settings={"learning": {"refit_growth": 0.0}})
+    assert again.run(Call.ask("?")).confidence.value == pytest.approx(router.run(Call.ask("?")).confidence.value)
+    ask_many(again, 5, 0.0, seed=7)
+    assert router.run(Call.ask("?")).confidence.value == again.run(Call.ask("?")).confidence.value
+    assert state_of(router) == state_of(again)
+
+
+def test_tasks_tenants_and_kinds_of_turn_learn_on_their_own(make_router, scripted):
+    replies = [("Paris", SURE)] * 30 + [("I don't know.", SURE)] * 30 + [("Paris", SURE)] * 9
+    router = make_router(scripted(replies), settings={"learning": {"refit_growth": 0.0}})
+    said = ask_many(router, 30, 1.0)[0].confidence.value
+    ask_many(router, 30, 0.0, seed=1)
+    learned = {key.turn.value: state for key, state in router.learning.online.states()}
+    assert {turn: state.count for turn, state in learned.items()} == {"answer": 30, "refusal": 30}
+    assert learned["answer"].predict(said) > 0.75 > 0.5 > learned["refusal"].predict(said)
+    elsewhere = router.run(Call.ask("?", tenant="other"))
+    assert elsewhere.confidence.fused is None
+    assert router.run(Call.ask("?")).confidence.fused is not None
+
+
+@pytest.mark.parametrize("how", ["regraded", "retracted", "overruled"])
+def test_what_a_grade_taught_is_taken_back_with_it(make_router, scripted, tmp_path, how):
+    settings = {"learning": {"refit_growth": 0.0}}
+    router = make_router(scripted(), settings=settings)
+    results = ask_many(router, 30, 0.5, grade=False)
+    for number, result in enumerate(results):
+        bad = number == 7
+        router.record_outcome(
+            result.response_id, (number % 3 > 0) != bad, source="rule" if bad else "test", source_name="a"
+        )
+    if how == "retracted":
+        assert router.retract_outcomes("rule", because="it was wrong") == 1
+        kept = [one for number, one in enumerate(results) if number != 7]
+    else:
+        router.record_outcome(
+            results[7].response_id, True, source="rule" if how == "regraded" else "human", source_name="a"
+        )
+        kept = [*results[:7], *results[8:], results[7]]
+    # The same outcomes, told to a router that never heard the wrong one.
+    fresh = OnlineStore(router.database, router.clock)
+    ((_, state),) = router.learning.online.states()
+    told = state.__class__()
+    for one in kept:
+        number = results.index(one)
+        told.update(one.confidence.value, True if number == 7 else number % 3 > 0, weight=50.0)
+    assert state.to_dict() == told.to_dict()
+    assert fresh.catch_up() == 0
+
+
+def test_grades_are_idempotent_late_and_contradictory(make_router, scripted):
+    router = make_router(scripted(), settings={"learning": {"refit_growth": 0.0}})
+    (result,) = ask_many(router, 1, 0.0, grade=False)
+    log = router.queue.outcomes
+    before = log.last_change()
+    first = router.record_outcome(result.response_id, True, source_name="ada")
+    assert router.record_outcome(result.response_id, True, source_name="ada") == first
+    assert log.last_change() == before + 1
+    router.record_outcome(result.response_id, False, source="judge", source_name="another model")
+    assert log.effective(result.response_id).is_right is True
+    router.record_outcome(result.response_id, score=0.2, cut=0.5, source_name="bob")
+    assert log.effective(result.response_id).is_right in (True, False)
+    assert len(log.of(result.response_id)) == 3
+    assert log.counts().total == 1
+    assert log.effective(result.response_id).label_propensity == 0.02
+
+
+@pytest.mark.parametrize(
+    ("response", "details", "said"),
+    [
+        ("resp_typo", {"correct": True}, "no response 'resp_typo'"),
+        (None, {}, "correct=True/False or score"),
+        (None, {"score": 0.5}, "named cut"),
+        (None, {"correct": True, "source": "self"}, "own verdict"),
+        (None, {"correct": True, "source": "oracle"}, "human, test, rule, judge"),
+        (None, {"correct": True, "source": "judge", "source_name": "Scripted"}, "own verdict never counts"),
+        (None, {"correct": True, "label_propensity": 1.5}, "label_propensity"),
+    ],
+)
+def test_what_is_no_grade_is_refused_and_nothing_is_stored(make_router, scripted, response, details, said):
+    router = make_router(scripted())
+    (result,) = ask_many(router, 1, 0.0, grade=False)
+    with pytest.raises(BadInput, match=said):
+        router.record_outcome(response or result.response_id, details.pop("correct", None), **details)
+    assert router.queue.outcomes.counts().total == 0
+
+
+def test_outcomes_write_episodes_once(make_router, scripted):
+    router = make_router(scripted(), settings={"learning": {"refit_growth": 0.0}})
+    (result,) = ask_many(router, 1, 0.0, grade=False)
+    store = EpisodeStore(router.database)
+    assert store.count(tenant=None) == 0
+    for _ in range(3):
+        router.record_outcome(result.response_id, False, corrected_answer="Rome", source_name="ada")
+    (episode,) = store.list(tenant="default")
+    assert (episode.question, episode.answer, episode.is_right) == ("question 0-0", "Paris", False)
+    assert (episode.corrected_answer, episode.model, episode.task) == ("Rome", "scripted", "default")
+    assert episode.confidence == pytest.approx(result.confidence.value)
+    router.record_outcome(result.response_id, True, source_name="bob")
+    (episode,) = store.list(tenant="default")
+    assert episode.is_right is True
+    router.retract_outcomes("human", source_name="bob")
+    assert store.list(tenant="default")[0].is_right is False
+    router.retract_outcomes("human")
+    assert store.count(tenant=None) == 0
+
+
+def test_a_resolution_becomes_an_outcome_and_an_episode(make_router, scripted):
+    router = make_router(scripted([("Paris", -1.5)]), settings={"learning": {"refit_growth": 0.0}})
+    result = router.run(Call.ask("What is the capital of Italy?"))
+    assert result.state is RunState.WAITING
+    Reviewer(router, "ada").edit(answer="Rome")
+    router.learning.catch_up()
+    (episode,) = EpisodeStore(router.database).list(tenant="default")
+    assert (episode.is_right, episode.answer, episode.corrected_answer) == (False, "Paris", "Rome")
+    assert router.log.get(result.run_id).result.value == "Rome"
+
+
+def test_a_head_is_learned_from_the_log_alone(make_router, scripted):
+    """The first day: no artefact, every answer delivered and graded. Then there is a confidence."""
+    draw = random.Random(5)
+    replies = [(f"answer {number}", -draw.random() * 3) for number in range(240)]
+    router = make_router(scripted(replies), mode="shadow", artefact=None, settings={"learning": {"refit_growth": 0.0}})
+    for text, logprob in replies:
+        result = router.run(Call.ask(f"question {text}"))
+        assert result.confidence.is_prior
+        router.record_outcome(result.response_id, draw.random() < 1 / (1 + math.exp(-4 * logprob - 5)), source="test")
+    (found,) = router.learn()
+    assert found.in_use
+    assert found.report["brier"] < found.report["brier_before"] - 0.05
+    sure, unsure = (
+        make_router(scripted([("x", logprob)]), artefact=None).run(Call.ask("new?")) for logprob in (SURE, -2.5)
+    )
+    assert sure.confidence.value > 0.85 > 0.15 > unsure.confidence.value
+    assert (sure.route, unsure.route is Route.ANSWER) == (Route.ANSWER, False)
+    assert sure.confidence.calibrator.startswith("learned:")
+    other = make_router(scripted([("x", SURE)], name="another model"), artefact=None).run(Call.ask("new?"))
+    assert other.confidence.is_prior
+
+
+def test_a_learned_head_no_better_than_the_artefact_is_kept_aside(make_router, scripted):
+    router = make_router(scripted(), settings={"learning": {"refit_growth": 0.0}})
+    draw = random.Random(1)
+    for number in range(60):
+        result = router.run(Call.ask(f"question {number}"))
+        router.record_outcome(result.response_id, draw.random() < 0.97, source="test")
+    found = router.learn()
+    assert all(not each.in_use for each in found)
+    assert not router.run(Call.ask("?")).confidence.calibrator.startswith("learned:")
+
+
+def test_recall_is_logged_and_then_read(make_router, scripted):
+    """Two kinds of question look alike to the model; memory tells them apart."""
+    router = make_router(scripted(), mode="shadow", artefact=None, settings={"learning": {"refit_growth": 0.0}})
+    index = EpisodeIndex(EpisodeStore(router.database), Words(), None)
+    router = make_router(
+        scripted(), mode="shadow", artefact=None, settings={"learning": {"refit_growth": 0.0}}, memory=index
+    )
+    draw = random.Random(2)
+    for number in range(160):
+        kind = draw.choice(["alpha beta gamma", "delta epsilon zeta"])
+        result = router.run(Call.ask(f"{kind} {number}"))
+        router.record_outcome(result.response_id, draw.random() < (0.95 if "alpha" in kind else 0.05), source="test")
+    (found,) = router.learn()
+    assert found.in_use
+    good, bad = (router.run(Call.ask(f"{kind} new")) for kind in ("alpha beta gamma", "delta epsilon zeta"))
+    assert good.confidence.value > 0.8 > 0.2 > bad.confidence.value
+    run = router.log.get(good.run_id)
+    names = {signal.name for signal in run.rounds[0].signals}
+    assert {"recall.log_odds", "recall.mass", "recall.repeat"} <= names
+    assert any(part.signal.startswith("recall.") for part in good.confidence.contributions)
+
+
+def test_learning_goes_on_by_itself_in_the_background(make_router, scripted):
+    draw = random.Random(5)
+    replies = [(f"answer {number}", -draw.random() * 3) for number in range(80)]
+    router = make_router(scripted(replies), mode="shadow", artefact=None)
+    for text, logprob in replies:
+        result = router.run(Call.ask(f"question {text}"))
+        router.record_outcome(result.response_id, logprob > -1.2, source="test")
+    thread = router.learning.relearn_in_background()
+    if thread is not None:
+        thread.join(60)
+    assert router.learning.heads.all()
+
+
+def test_a_damaged_state_is_said_and_not_used(make_router, scripted):
+    from demur.core.database.tables import learned
+
+    router = make_router(scripted(), settings={"learning": {"refit_growth": 0.0}})
+    ask_many(router, 25, 0.5)
+    with router.database.transaction() as connection:
+        connection.execute(learned.update().where(learned.c.name == "online").values(state='{"online": {}}'))
+    again = make_router(scripted(), settings={"learning": {"refit_growth": 0.0}})
+    with pytest.raises(BadInput, match="cannot be read back"):
+        again.run(Call.ask("?"))
