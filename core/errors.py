@@ -114,6 +114,20 @@ class StaleItem(DemurError):
     """The record changed since it was read; read it again before deciding."""
 
 
+class StillWaiting(DemurError):
+    """Nobody has decided about the run yet; it goes on waiting.
+
+    Attributes:
+        run_id, review_id: what waits, and where.
+    """
+
+    def __init__(self, run_id: str, review_id: str | None) -> None:
+        where = f" under review {review_id}" if review_id is not None else ""
+        super().__init__(f"run {run_id!r} still waits{where}: nobody has decided yet; ask again later")
+        self.run_id = run_id
+        self.review_id = review_id
+
+
 class Withheld(DemurError):
     """The route did not deliver an answer. `result` holds everything that is known."""
 

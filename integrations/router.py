@@ -8,7 +8,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 from ..core.call import SideEffects
 from ..core.errors import ConfigurationError
 from ..router.router import Router as CoreRouter
-from .guard.guarded import Base, BoundToClass, Guarded
+from .guard.arguments import takes_self
+from .guard.guarded import Base, BoundToClass, Guarded, tool_of
 from .guard.guarded_generators import guarded_as
 from .guard.kinds import check_function, name_of
 from .guard.options import RAISE, GuardOptions
@@ -80,7 +81,10 @@ class Router(CoreRouter):
                 on_defer=on_defer,
                 stream=stream,
             )
-            guarded: Any = guarded_as(check_function(inner, options), self, inner, options)
+            checked = check_function(inner, options)
+            guarded: Any = guarded_as(checked, self, inner, options)
+            if options.is_tool and not takes_self(inner):
+                self.register_tool(tool_of(inner, options))
             if isinstance(function, classmethod):
                 guarded = BoundToClass(guarded)
             elif isinstance(function, staticmethod):

@@ -213,6 +213,21 @@ class RunLog:
             )
             return resumption_of(load_run(connection, must_find(connection, run_id)), item)
 
+    def let_through(self, run_id: str) -> Resumption | None:
+        """What a human let through of a waiting run, without taking it; None while nobody has decided."""
+        with self.database.reading() as connection:
+            row = connection.execute(select(runs).where(runs.c.id == run_id)).one_or_none()
+            item = approved_item(connection, run_id)
+            if row is None or item is None or row.state != RunState.WAITING.value:
+                return None
+            return resumption_of(load_run(connection, row), item)
+
+    def child_of(self, run_id: str) -> Run | None:
+        """The run of the call that a reviewer's edit made of this run's call, or None."""
+        with self.database.reading() as connection:
+            row = connection.execute(select(runs).where(runs.c.parent_id == run_id)).one_or_none()
+            return None if row is None else load_run(connection, row)
+
     def resumable(self, limit: int = 100) -> tuple[str, ...]:
         """Ids of waiting runs whose tool call a human approved, oldest first."""
         with self.database.reading() as connection:

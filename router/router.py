@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ from .log import RunLog
 from .owner import this_process
 from .probe_set import standard_probes
 from .recovery import recover
+from .reissue import waiting_twin
+from .resuming_router import Resumer
 from .settings import Settings
 from .site import Draws, Site, Tool
 from .steps import Disguised, Plan, adrive, blocking, drive
@@ -112,6 +115,7 @@ class Router:
             artefact_of=self._artefact_id,
         )
         self._draws = Draws(seed)
+        self.resumer = Resumer(self)
         self._assessors: dict[str, Assessor] = {}
         idempotent = [name for name, tool in self.settings.tools.items() if tool.idempotent]
         self.recovered = recover(self.database, self.clock, idempotent_tools=idempotent)
@@ -171,6 +175,9 @@ class Router:
         mode: Mode | None,
     ) -> Plan[Result[Any]]:
         check_call(call, tool, proposal, exclude, model)
+        twin = yield blocking(waiting_twin, self.database, call)
+        if twin is not None and call.idempotency_key is None:
+            return self.result_of((yield blocking(self.log.get, twin)))
         site = self.site(call, model=model, mode=mode)
         run = Run(call=call, created_at=self.clock.now())
         model_name = site.model.name if site.model is not None else None
@@ -179,28 +186,37 @@ class Router:
         except Exception:
             raise  # nothing was stored
         except BaseException as error:
-            yield from self._break_off(run.id, error)  # cut off while it was being stored: it may be there
+            yield from self.break_off(run.id, error)  # cut off while it was being stored: it may be there
             raise
         if started.id != run.id:
-            return _result_of(started)
+            return self.result_of(started)
         draw, excluded = self._draws.next(), dict(exclude or {})
         if tool is not None:
             course: ToolCourse | AnswerCourse = ToolCourse(site, call, run.id, draw, tool, proposal, excluded)
         else:
             course = AnswerCourse(site, call, run.id, draw, excluded=excluded)
+        return (yield from self.carry_through(run.id, course))
+
+    def carry_through(self, run_id: str, course: ToolCourse | AnswerCourse) -> Plan[Result[Any]]:
+        """Follow a course to its end and store it; a run that breaks off ends by what its effects say."""
         try:
             result = yield from course.plan()
         except BaseException as error:
-            yield from self._break_off(run.id, error, course.spent)
+            yield from self.break_off(run_id, error, course.spent)
             raise
         try:
-            yield blocking(self.log.finish, run.id, result.state, result)
+            yield blocking(self.log.finish, run_id, result.state, result)
         except StoreError as error:
             # The decision is stored, and so is an effect's end: to say "nothing happened" now would be wrong.
-            logger.error("run %s ended, but its end could not be stored: %s", run.id, error)
+            logger.error("run %s ended, but its end could not be stored: %s", run_id, error)
         return result
 
-    def _break_off(self, run_id: str, error: BaseException, cost: Cost | None = None) -> Plan[None]:
+    def draw(self) -> float:
+        """The next recorded random number."""
+        return self._draws.next()
+
+    def break_off(self, run_id: str, error: BaseException, cost: Cost | None = None) -> Plan[None]:
+        """End a run that raised."""
         if isinstance(error, GeneratorExit):
             self._close_broken(run_id, error, cost)  # nothing can be awaited any more
         else:
@@ -295,6 +311,11 @@ class Router:
     async def alearn(self, task: str | None = None, tenant: str | None = None) -> list[LearnedHead]:
         return await asyncio.to_thread(self.learn, task, tenant)
 
+    @staticmethod
+    def result_of(run: Run) -> Result[Any]:
+        """What is stored of a run; EffectBusy where it is still at work."""
+        return result_of(run)
+
     def site(self, call: Call, *, model: Model | None = None, mode: Mode | None = None) -> Site:
         """Everything that this call's run works with."""
         if model is not None and model is not self.model:
@@ -366,12 +387,77 @@ class Router:
         if artefact is not None and (fingerprint.pinned or not fingerprint.identity.startswith("function:")):
             artefact.check(fingerprint)
 
+    def register_tool(self, tool: Tool) -> None:
+        """Make a tool known, so that `resume` can carry out an approved call of it. Guarded functions are known.
+
+        Raises:
+            ConfigurationError: another function has this name already.
+        """
+        self.resumer.register(tool)
+
+    def resume(self, run_id: str, *, tool: Tool | None = None) -> Result[Any]:
+        """Carry out what a human let through, exactly once, whoever asks and however often.
+
+        An edit of the arguments runs as edited. An edit into another tool is a call of its own, gated by that tool's
+        policy. A run that has ended gives its stored result.
+
+        Args:
+            tool: what to run, where it is not registered.
+
+        Raises:
+            StillWaiting: nobody has decided yet.
+            ConfigurationError: the tool is not here; the run keeps waiting.
+            BadInput: there is no such run.
+            Exception: whatever the tool raised.
+        """
+        return self.resumer.resume(run_id, tool)
+
+    async def aresume(self, run_id: str, *, tool: Tool | None = None) -> Result[Any]:
+        """`resume`, without blocking the event loop."""
+        return await self.resumer.aresume(run_id, tool)
+
+    def poll(self, run_id: str) -> Result[Any] | None:
+        """The result of a waiting run, resumed where it was let through; None while nobody has decided."""
+        return self.resumer.poll(run_id)
+
+    async def apoll(self, run_id: str) -> Result[Any] | None:
+        return await self.resumer.apoll(run_id)
+
+    def wait(self, run_id: str, timeout: float | None = None) -> Result[Any]:
+        """Block until a waiting run has ended, by a human or by its time being up.
+
+        Raises:
+            StillWaiting: not within `timeout` seconds.
+        """
+        return self.resumer.wait(run_id, timeout)
+
+    async def await_result(self, run_id: str, timeout: float | None = None) -> Result[Any]:
+        """`wait`, without blocking the event loop."""
+        return await self.resumer.await_result(run_id, timeout)
+
+    def future(self, run_id: str) -> Future[Result[Any]]:
+        """A future of a waiting run's result."""
+        return self.resumer.future(run_id)
+
+    def resume_all(self) -> dict[str, Result[Any]]:
+        """Carry out everything that was approved while no program was there, as far as its tools are known here."""
+        return self.resumer.resume_all()
+
+    def message_for(self, result: Result[Any]) -> str | None:
+        """What the end user is told where nothing is delivered (`[waiting]` in the settings); None where it is."""
+        return self.settings.message_for(result, self._task_of(result.run_id))
+
+    def _task_of(self, run_id: str) -> str:
+        run = self.log.get(run_id)
+        return "default" if run is None else run.call.task
+
     def close(self) -> None:
-        """Give the database connections back."""
+        """Stop waiting, and give the database connections back."""
+        self.resumer.close()
         self.database.close()
 
 
-def _result_of(run: Run) -> Result[Any]:
+def result_of(run: Run) -> Result[Any]:
     """What is stored of a run under the same idempotency key.
 
     Raises:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -22,6 +22,7 @@ from ..core.call import Call, SideEffects
 from ..core.decision import Mode, Route
 from ..core.errors import ConfigurationError
 from ..core.review_item import SafeEnd
+from ..core.run import Result, RunState
 from ..policies.costs import Costs
 from ..policies.policy import CostPolicy
 from ..policies.tool_policy import ToolPolicy, graver_effects
@@ -99,12 +100,49 @@ class PolicySettings(Section):
     later_insight: Share = 0.0
 
 
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
+
+
+class WaitingSettings(Section):
+    """`[waiting]`: what the end user is told. `{review_id}` and `{run_id}` may stand in the texts."""
+
+    message: Text = "I am not sure about this and have asked a person to look; the answer follows."
+    abstained: Text = "I am not sure enough to answer this."
+    rejected: Text = "A person looked at this and decided against it."
+    expired: Text = "Nobody could look at this in time, so it was not done."
+
+    @field_validator("message", "abstained", "rejected", "expired")
+    @classmethod
+    def _known_places(cls, value: str) -> str:
+        try:
+            value.format(review_id="", run_id="")
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            raise ValueError(f"only {{review_id}} and {{run_id}} may stand in braces: {error!r}") from error
+        if any(mark in value for mark in ("{review_id.", "{review_id[", "{run_id.", "{run_id[")):
+            raise ValueError("only {review_id} and {run_id} themselves may stand in braces")
+        return value
+
+
+class TaskWaitingSettings(Section):
+    """`[tasks.NAME.waiting]`: only what differs from `[waiting]`."""
+
+    message: Text | None = None
+    abstained: Text | None = None
+    rejected: Text | None = None
+    expired: Text | None = None
+
+    _known_places = field_validator("message", "abstained", "rejected", "expired")(
+        lambda value: None if value is None else WaitingSettings(message=value).message
+    )
+
+
 class TaskSettings(Section):
     """`[tasks.NAME]`. None: as in general."""
 
     mode: Mode | None = None
     irreversible: Mode | None = None
     costs: TaskCostSettings = TaskCostSettings()
+    waiting: TaskWaitingSettings = TaskWaitingSettings()
     artefact: Name | None = None
     grader: Name | None = None
     refusal: Annotated[str, Field(min_length=1, max_length=2000)] | None = None
@@ -178,6 +216,7 @@ class Settings(BaseSettings):
     review: ReviewSettings = ReviewSettings()
     models: ModelSettings = ModelSettings()
     learning: LearningSettings = LearningSettings()
+    waiting: WaitingSettings = WaitingSettings()
 
     def __init__(self, **values: Any) -> None:
         self._build(values, "settings")
@@ -240,6 +279,20 @@ class Settings(BaseSettings):
     def effects_of(self, call: Call) -> SideEffects:
         """The graver of what the call says of itself and what its tool is declared as."""
         return graver_effects(call, self.tool_policies)
+
+    def message_for(self, result: Result[Any], task: str) -> str | None:
+        """What the end user is told of a result that delivers nothing; None where it delivers."""
+        if result.delivered:
+            return None
+        own = self.tasks[task].waiting if task in self.tasks else TaskWaitingSettings()
+        if result.state is RunState.WAITING:
+            kind = "message"
+        elif result.review_id is None:
+            kind = "abstained"
+        else:
+            kind = "expired" if result.reason.startswith("nobody decided") else "rejected"
+        text: str = getattr(own, kind) or getattr(self.waiting, kind)
+        return text.format(review_id=result.review_id or "", run_id=result.run_id)
 
     @cached_property
     def tool_policies(self) -> dict[str, ToolPolicy]:

@@ -25,12 +25,17 @@ from .settings import ReviewSettings
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that does something, and whether doing it again under the same key is harmless."""
+    """A function that does something, and whether doing it again under the same key is harmless.
+
+    Attributes:
+        source: the function behind `run`, where that is a wrapper: what tells two tools of one name apart.
+    """
 
     name: str
     run: Callable[..., Any]
     arun: Callable[..., Any] | None = None
     idempotent: bool = False
+    source: Callable[..., Any] | None = None
 
 
 class Draws:

@@ -12,12 +12,14 @@ from ..core.decision import Decision, Mode, Route, Stage
 from ..core.evidence import Evidence
 from ..core.protocols import Generation
 from ..core.response import Cost
-from ..core.review_item import ReviewKind
+from ..core.review_item import ReviewItem, ReviewKind
 from ..core.run import Result, Round, RunState
 from ..core.turn import TurnKind
+from ..probes.calibration.prior import PriorCalibrator
 from .answer_plan import ANSWER_ARM
 from .assessor import Assessment
 from .decide import Options, build_decision
+from .reissue import rejected_before
 from .site import Site, Tool
 from .steps import Plan, Step, blocking
 
@@ -42,18 +44,21 @@ class ToolCourse:
     review_id: str | None = None
 
     def plan(self) -> Plan[Result[Any]]:
+        rejected = yield blocking(rejected_before, self.site.log.database, self.call)
+        if rejected is not None:
+            return (yield blocking(self._cut, rejected))
         decision = yield blocking(self._judge)
         if decision.route is not Route.ANSWER and decision.mode is Mode.ENFORCE:
             state = RunState.WAITING if decision.route is Route.DEFER else RunState.DONE
             return self._result(decision, decision.route, state, None)
         started = self.site.clock.monotonic()
         try:
-            value = yield self._execution()
+            value = yield self.execution()
         finally:
             self.spent = self.spent + Cost(seconds=self.site.clock.monotonic() - started)
         return self._result(decision, Route.ANSWER, RunState.DONE, value)
 
-    def _execution(self) -> Step[Any]:
+    def execution(self) -> Step[Any]:
         """Rule 5: `started` is committed before the effect, `done` after it."""
         call, tool, effects = self.call, self.tool, self.site.effects
         key = call.idempotency_key or self.run_id
@@ -75,6 +80,31 @@ class ToolCourse:
             return await effects.arun_once(*arguments, call_tool, **options)
 
         return Step(run=once, arun=aonce)
+
+    def _cut(self, rejected: ReviewItem) -> Result[Any]:
+        """The model asks again for what was rejected: the answer is the same, and nobody is asked again."""
+        note = rejected.resolution.note if rejected.resolution is not None else ""
+        who = rejected.resolution.reviewer if rejected.resolution is not None else "nobody, in time,"
+        reason = f"Not run: {who} rejected this very call in this conversation (review {rejected.id})"
+        artefact = self.site.assessor.artefact
+        decision = Decision(
+            call_id=self.call.id,
+            run_id=self.run_id,
+            round=0,
+            stage=Stage.AFTER,
+            mode=Mode.ENFORCE,
+            route=Route.ABSTAIN,
+            reason=f"{reason}: {note}" if note else f"{reason}.",
+            confidence=PriorCalibrator().confidence(),
+            label_propensity=0.0,
+            policy_id=self.site.policy.id,
+            artefact_id=artefact.id if artefact is not None else None,
+            draw=self.draw,
+            decided_at=self.site.clock.now(),
+        )
+        recorded = Round(number=0, arm=ANSWER_ARM, response=None, signals=(), confidence=None, decision=decision)
+        self.site.log.record_round(self.run_id, recorded)
+        return self._result(decision, Route.ABSTAIN, RunState.DONE, None)
 
     def _judge(self) -> Decision:
         site, call = self.site, self.call

@@ -134,6 +134,12 @@ def key_of(options: GuardOptions, args: tuple[Any, ...], kwargs: Mapping[str, An
     return key
 
 
+def takes_self(function: Callable[..., Any]) -> bool:
+    """Is it a method, which only its instance can carry out?"""
+    first = next(iter(inspect.signature(function).parameters), "")
+    return first in ("self", "cls")
+
+
 def make_call(
     options: GuardOptions, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Call:

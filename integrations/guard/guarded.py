@@ -15,7 +15,7 @@ from ...router.router import Router
 from ...router.site import Tool
 from .arguments import make_call
 from .bound_function import BoundFunction
-from .kinds import Kind
+from .kinds import Kind, kind_of
 from .options import RAISE, GuardOptions
 
 P = ParamSpec("P")
@@ -116,6 +116,24 @@ class Base:
         if isinstance(wanted, str) and wanted == RAISE:
             raise error
         return wanted(result) if callable(wanted) else wanted
+
+
+def tool_of(function: Callable[..., Any], options: GuardOptions) -> Tool:
+    """The function as a tool that `Router.resume` can carry out, with the arguments as they stand in the log."""
+
+    def bound(arguments: dict[str, Any]) -> BoundFunction:
+        return BoundFunction(function, (), arguments, options)
+
+    is_async = kind_of(function) is Kind.ASYNC
+    return Tool(
+        name=options.name,
+        run=(lambda **arguments: asyncio.run(bound(arguments).acall()))
+        if is_async
+        else (lambda **arguments: bound(arguments).call()),
+        arun=(lambda **arguments: bound(arguments).acall()) if is_async else None,
+        idempotent=options.idempotent,
+        source=function,
+    )
 
 
 class Guarded(Base, Generic[P, R]):
