@@ -1,4 +1,9 @@
-"""Which kind of turn a response is. When in doubt it is an answer, which is judged the hardest."""
+"""Which kind of turn a response is. When in doubt it is an answer, which is judged the hardest.
+
+Refusals and questions back are recognised by what they are made of from their first word to their last: a sentence
+with a part that is not known to be empty is an answer. So a refusal in other words is missed, and calibrated with the
+answers; but nothing that asserts something passes for a turn that does not.
+"""
 
 from __future__ import annotations
 
@@ -7,86 +12,226 @@ import re
 from ..core.response import Response
 from ..core.turn import TurnKind
 from .text import same_text
-
-_LONGEST = 400
-"""Characters; anything longer asserts something."""
-
-_REFUSALS = (
-    "i don't know", "i do not know", "i'm not sure", "i am not sure", "i can't help", "i cannot help",
-    "i'm unable to", "i am unable to", "i'm not able to", "i am not able to", "i can't answer", "i cannot answer",
-    "i can't assist", "i cannot assist", "i won't be able to", "i'm sorry, but i can", "i am sorry, but i can",
-    "i'm sorry, i can", "sorry, i can", "sorry, but i can", "as an ai", "i can't provide", "i cannot provide",
-    "i have no information", "no answer", "unanswerable", "unknown",
-    "ich weiß es nicht", "ich weiß nicht", "das weiß ich nicht", "dabei kann ich nicht", "ich kann nicht",
-    "ich kann das nicht", "je ne sais pas", "je ne peux pas", "je suis désolé, mais je ne", "no lo sé", "no sé",
-    "no puedo", "lo siento, no puedo", "lo siento, pero no",
-)  # fmt: skip
-_FOLDED = tuple(each.casefold() for each in _REFUSALS)
-_RHETORICAL = ("did you know", "who knew", "isn't it", "aren't you glad", "why not just", "wusstest du", "saviez-vous")
-# "It is Paris, isn't it?" asserts.
-_TAG = re.compile(
-    r", (?:isn't|aren't|doesn't|don't|right|no|ok|okay|nicht wahr|oder|n'est-ce pas|verdad)\b[^,]{0,12}\?$"
+from .turn_words import (
+    APOLOGIES,
+    ASKS_FOR,
+    ASKS_ON,
+    ASSERTING,
+    BE,
+    CHOOSES,
+    CHOOSES_UNSPACED,
+    CLOSED,
+    EMPTY,
+    GIVES_NO,
+    INDIRECT,
+    JOINERS,
+    KNOWS_NOT,
+    LONGEST_TAIL,
+    NAMES,
+    NOT_A_THING,
+    NOT_LAST,
+    OFFERS,
+    TELLING,
+    TELLING_BUT,
+    TELLING_UNSPACED,
+    TOPICS,
+    WHICH_IN,
 )
-# What a question opens with; "Paris?" and "The capital is Paris?" do not.
-_OPENING = re.compile(
-    r"(?:and |und |et |y |or )?(?:which|what|who|whom|whose|when|where|why|how|do|does|did|can|could|would|will|should|"
-    r"are|is|was|were|have|has|may|shall|in which|for which|by which|on which|welche|was|wer|wen|wem|wann|wo|warum|wie|"
-    r"meinen|möchten|können|soll|ist|sind|haben|quel|qui|que|quand|où|pourquoi|comment|combien|est-ce|pouvez|voulez|"
-    r"souhaitez|cuál|qué|quién|cuándo|dónde|cómo|puede|quiere|أي|ما|من|متى|أين|هل|کدام)"
-)
-_SENTENCE = re.compile(r"[^.!?。！？؟\n]*[.!?。！？؟\n]?")
+
+LONGEST_REFUSAL = 400
+LONGEST_CLARIFICATION = 300
+"""Characters; whatever is longer says something."""
+MOST_SENTENCES = 6
+LONGEST_QUESTION = 25
+"""Words."""
+
+_SENTENCE = re.compile(r"[^.!?。！？؟\n]*[.!?。！？؟\n]*")
 _ASKS = ("?", "？", "؟")
+_ENDS = ".!?。！？؟ \t\n"
+_STRUCTURE = re.compile(r"[:;()\[\]{}<>=|*#_`\"“”«»„0-9]|[-–—](?:\s|$)|\s[-–—]")
+_ASKING_STRUCTURE = re.compile(r"[:;()\[\]{}<>=|*#_`]|[-–—](?:\s|$)|\s[-–—]")
 
 
 def turn_kind(response: Response, refusal: str | None = None) -> TurnKind:
-    """Answer, refusal, clarification or tool call.
+    """Answer, refusal, clarification or tool call. Takes time linear in the text.
 
-    A refusal is the task's own refusal string, or one short sentence that opens like one and asserts nothing after it.
-    A clarification is short and made of questions only, but for a polite opening such as "Sure."
+    A refusal is the task's own refusal string, or one to six short sentences that refuse and say nothing besides. A
+    clarification is made of questions to the other side only. A text that was cut off may have gone on: an answer.
 
     Args:
-        refusal: what this task's models are told to say where they cannot answer.
+        refusal: what this task's models are told to say where they cannot answer, compared in SQuAD's normal form.
     """
     if response.tool_calls:
         return TurnKind.TOOL_CALL
     text = response.text.strip()
-    if refusal is not None and text and same_text(text, refusal):
+    if refusal is not None and _is_refusal_string(text, refusal):
         return TurnKind.REFUSAL
-    if not text or len(text) > _LONGEST:
+    if response.truncated or len(text) > LONGEST_REFUSAL:
         return TurnKind.ANSWER
-    sentences = [part.strip() for part in _SENTENCE.findall(text) if part.strip(" .\t")]
-    if not sentences:
+    plain = text.lower().replace("\u2019", "'")
+    sentences = [part.strip() for part in _SENTENCE.findall(plain) if part.strip(_ENDS)]
+    if not 1 <= len(sentences) <= MOST_SENTENCES:
         return TurnKind.ANSWER
-    if _asks_back(sentences):
+    if len(text) <= LONGEST_CLARIFICATION and _only_asks(sentences):
         return TurnKind.CLARIFICATION
-    plain = text.casefold().replace("’", "'")
-    if len(sentences) == 1 and plain.startswith(_FOLDED):
-        return TurnKind.REFUSAL if _only_refuses(plain) else TurnKind.ANSWER
-    return TurnKind.ANSWER
+    return TurnKind.REFUSAL if _only_refuses(sentences) else TurnKind.ANSWER
 
 
-def _asks_back(sentences: list[str]) -> bool:
-    asking = [sentence for sentence in sentences if sentence.endswith(_ASKS)]
-    if not asking:
+def _is_refusal_string(text: str, refusal: str) -> bool:
+    # Normal forms only lose punctuation, articles and blanks: what is far longer is another text, unread.
+    return bool(text) and len(text) <= 4 * len(refusal) + 200 and same_text(text, refusal)
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------
+
+
+def _only_refuses(sentences: list[str]) -> bool:
+    """Refuses with its first word beyond an apology, and goes on with nothing but more of it, or a question."""
+    refused = False
+    for sentence in sentences:
+        if sentence.endswith(_ASKS):
+            if not refused or not (_asks(sentence) or _offers(sentence)):
+                return False
+            continue
+        rest = _without_apology(sentence.strip(_ENDS + ","))
+        if rest and not _refuses(rest):
+            return False
+        refused = refused or bool(rest)
+    return refused
+
+
+def _offers(sentence: str) -> bool:
+    return len(sentence) <= 80 and sentence.startswith(OFFERS) and not _STRUCTURE.search(sentence)
+
+
+def _without_apology(sentence: str) -> str:
+    """The sentence without the apologies and joining words that it opens with; "" where it has nothing else."""
+    while True:
+        found = max((each for each in (*APOLOGIES, *JOINERS) if _opens(sentence, each)), key=len, default="")
+        if not found:
+            return sentence
+        sentence = sentence[len(found) :].lstrip(" ,")
+
+
+def _refuses(sentence: str) -> bool:
+    """Is this, to its end, a refusal?"""
+    before, _, last = sentence.rpartition(", ")
+    if last in APOLOGIES:
+        sentence = before
+    if _STRUCTURE.search(sentence):
         return False
-    rest = [sentence.rstrip(".!。！").casefold() for sentence in sentences if sentence not in asking]
-    if any(word not in _POLITE for word in rest):
+    # However it opens, every reading is tried: "I can't help" and "I can't help with" take different ends.
+    return any(
+        test(_words(tail))
+        for openers, test in ((CLOSED, _is_empty), (KNOWS_NOT, _is_indirect), (GIVES_NO, _is_topic))
+        for tail in (sentence[len(each) :] for each in openers if _opens(sentence, each))
+        if not tail.startswith(",")
+    )
+
+
+def _is_empty(tail: list[str]) -> bool:
+    if not tail or " ".join(tail) in APOLOGIES:
+        return True
+    return len(tail) <= LONGEST_TAIL and EMPTY.issuperset(tail) and tail[-1] not in NOT_LAST
+
+
+def _is_indirect(tail: list[str]) -> bool:
+    """ "who wrote it", "what the capital of France is"; a verb of being only beside its question word or at the end."""
+    if not 1 < len(tail) <= LONGEST_TAIL or tail[0] not in INDIRECT or _comma_inside(tail):
         return False
-    plain = [sentence.casefold().replace("’", "'").lstrip("¿ ") for sentence in asking]
-    return not any(each.startswith(_RHETORICAL) or _TAG.search(each) or not _OPENING.match(each) for each in plain)
+    inner = [word for index, word in enumerate(tail[1:], 1) if not (word in BE and index in (1, len(tail) - 1))]
+    return ASSERTING.isdisjoint(inner) and BE.isdisjoint(inner)
 
 
-_POLITE = {"sure", "of course", "certainly", "happy to help", "okay", "ok", "gern", "gerne", "bien sûr", "claro"}
-
-
-_REFUSES_AGAIN = ("i can't", "i cannot", "i am unable", "i'm unable", "i don't", "i do not")
-
-
-def _only_refuses(plain: str) -> bool:
-    """Nothing after the refusal that could be an answer: ", but it is Paris" turns it into one."""
-    tail = plain.split(", but ", 1)
-    if len(tail) == 2 and not tail[1].startswith(
-        ("i can", "i am unable", "i'm unable", "i don't", "i do not", "je ne")
-    ):
+def _is_topic(tail: list[str]) -> bool:
+    """ "medical advice", "instructions on building bombs": names what it is about, and that it is talk."""
+    if not 1 <= len(tail) <= LONGEST_TAIL or _comma_inside(tail):
         return False
-    return not any(mark in plain for mark in (":", ";", " however ", " probably ", " likely ", " it is ", " it's "))
+    pointing = next((index for index, word in enumerate(tail) if word in ("this", "that")), None)
+    if pointing is not None:  # "that question", and not "that Paris"
+        return _is_empty(tail[pointing + 1 :])
+    return not TOPICS.isdisjoint(tail) and ASSERTING.isdisjoint(tail)
+
+
+def _comma_inside(words: list[str]) -> bool:
+    return any("," in word for word in words)
+
+
+# --- questions back ------------------------------------------------------------------------------------------------
+
+
+def _only_asks(sentences: list[str]) -> bool:
+    asked = False
+    for sentence in sentences:
+        if sentence.endswith(_ASKS):
+            if not (_asks(sentence) or (asked and _asks_on(sentence))):
+                return False
+            asked = True
+        elif asked or _without_apology(sentence.strip(_ENDS + ",")):
+            return False
+    return asked
+
+
+def _asks(sentence: str) -> bool:
+    """Is this a question that asks the other side for what only they know?"""
+    plain = _without_apology(sentence.strip(_ENDS + "¿"))
+    if _ASKING_STRUCTURE.search(plain):
+        return False
+    words = _words(plain)
+    if not 1 <= len(words) <= LONGEST_QUESTION:
+        return False
+    opener = max((each for each in ASKS_FOR if _opens(plain, each)), key=len, default="")
+    if opener:
+        said = _words(plain[len(opener) :])
+        return bool(said or opener.endswith(_COMPLETE)) and TELLING.isdisjoint(_bare(said)) and not _hedged(said)
+    return _chooses(_bare(words), plain)
+
+
+_COMPLETE = ("mean", "specific", "clarify", "elaborate", "rephrase", "repeat", "specify", "préciser", "help you",
+             "meinst du", "meinen sie", "especificar", "voulez-vous dire")  # fmt: skip
+
+
+def _hedged(said: list[str]) -> bool:
+    """A comma before the last words is how "it is Paris, no?" asserts."""
+    return any("," in word for word in said[-3:-1])
+
+
+def _chooses(words: list[str], plain: str) -> bool:
+    """ "Which order", "in which city", "what size"."""
+    if not TELLING.difference(TELLING_BUT).isdisjoint(words):
+        return False
+    if any(mark in plain for mark in CHOOSES_UNSPACED):
+        return not any(mark in plain for mark in TELLING_UNSPACED)
+    if "," in plain:
+        return False
+    rest = words[1:] if len(words) > 1 and words[0] in WHICH_IN else words
+    if len(rest) < 2 or rest[1] in NOT_A_THING:
+        return False
+    if rest[0] in CHOOSES:
+        return True
+    return rest[0] in NAMES and len(rest) <= 3 and NOT_A_THING.isdisjoint(rest[1:])
+
+
+def _asks_on(sentence: str) -> bool:
+    plain = sentence.strip(_ENDS + "¿")
+    words = _words(plain)
+    return len(words) <= 7 and any(_opens(plain, each) for each in ASKS_ON) and TELLING.isdisjoint(_bare(words))
+
+
+# --- words ---------------------------------------------------------------------------------------------------------
+
+
+def _opens(sentence: str, phrase: str) -> bool:
+    """Does the sentence begin with these whole words?"""
+    if not sentence.startswith(phrase):
+        return False
+    following = sentence[len(phrase) : len(phrase) + 1]
+    return not following or following in " ,"
+
+
+def _words(text: str) -> list[str]:
+    return text.strip(" ,").split()
+
+
+def _bare(words: list[str]) -> list[str]:
+    return [word.strip(",'\"“”«»„") for word in words]
