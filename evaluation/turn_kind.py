@@ -68,13 +68,14 @@ def turn_kind(response: Response, refusal: str | None = None) -> TurnKind:
         return TurnKind.REFUSAL
     if response.truncated or len(text) > LONGEST_REFUSAL:
         return TurnKind.ANSWER
-    plain = text.lower().replace("\u2019", "'")
-    sentences = [part.strip() for part in _SENTENCE.findall(plain) if part.strip(_ENDS)]
+    written = [part.strip() for part in _SENTENCE.findall(text.replace("\u2019", "'")) if part.strip(_ENDS)]
+    sentences = [part.lower() for part in written]
     if not 1 <= len(sentences) <= MOST_SENTENCES:
         return TurnKind.ANSWER
     if len(text) <= LONGEST_CLARIFICATION and _only_asks(sentences):
         return TurnKind.CLARIFICATION
-    return TurnKind.REFUSAL if _only_refuses(sentences) else TurnKind.ANSWER
+    names = [_ends_in_a_name(part) for part in written]
+    return TurnKind.REFUSAL if _only_refuses(sentences, names) else TurnKind.ANSWER
 
 
 def _is_refusal_string(text: str, refusal: str) -> bool:
@@ -85,19 +86,24 @@ def _is_refusal_string(text: str, refusal: str) -> bool:
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
-def _only_refuses(sentences: list[str]) -> bool:
+def _only_refuses(sentences: list[str], names: list[bool]) -> bool:
     """Refuses with its first word beyond an apology, and goes on with nothing but more of it, or a question."""
     refused = False
-    for sentence in sentences:
+    for sentence, named in zip(sentences, names, strict=True):
         if sentence.endswith(_ASKS):
             if not refused or not (_asks(sentence) or _offers(sentence)):
                 return False
             continue
         rest = _without_apology(sentence.strip(_ENDS + ","))
-        if rest and not _refuses(rest):
+        if rest and not _refuses(rest, named):
             return False
         refused = refused or bool(rest)
     return refused
+
+
+def _ends_in_a_name(sentence: str) -> bool:
+    words = sentence.strip(_ENDS).split()
+    return bool(words) and words[-1] != words[-1].lower()
 
 
 def _offers(sentence: str) -> bool:
@@ -113,17 +119,20 @@ def _without_apology(sentence: str) -> str:
         sentence = sentence[len(found) :].lstrip(" ,")
 
 
-def _refuses(sentence: str) -> bool:
-    """Is this, to its end, a refusal?"""
+def _refuses(sentence: str, ends_in_a_name: bool) -> bool:
+    """Is this, to its end, a refusal? A name at the end of what was asked cannot be told from an answer."""
     before, _, last = sentence.rpartition(", ")
     if last in APOLOGIES:
         sentence = before
     if _STRUCTURE.search(sentence):
         return False
     # However it opens, every reading is tried: "I can't help" and "I can't help with" take different ends.
+    tests = ((CLOSED, _is_empty),)
+    if not ends_in_a_name:
+        tests += ((KNOWS_NOT, _is_indirect), (GIVES_NO, _is_topic))
     return any(
         test(_words(tail))
-        for openers, test in ((CLOSED, _is_empty), (KNOWS_NOT, _is_indirect), (GIVES_NO, _is_topic))
+        for openers, test in tests
         for tail in (sentence[len(each) :] for each in openers if _opens(sentence, each))
         if not tail.startswith(",")
     )

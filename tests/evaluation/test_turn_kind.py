@@ -15,10 +15,12 @@ REFUSALS = [
     "I don't know.", "I do not know the answer to that.", "I'm not sure.", "I’m not able to help with that.",
     "Sorry, I can't help with that.", "I'm sorry, but I cannot answer this question.", "As an AI I cannot do this.",
     "As an AI language model, I cannot provide medical advice.", "I cannot provide medical advice", "No answer.",
-    "I'm sorry. I can't help with that.", "I am sorry, but I am unable to answer that question.", "i am unable to answer",
+    "I'm sorry. I can't help with that.", "I am sorry, but I am unable to answer that question.",
+    "i am unable to answer",
     "Unfortunately, I don't have enough information.", "I can't help with that, sorry.", "I have no idea.",
     "I don't know who wrote it.", "I'm not sure what the capital of France is.", "I don't know. I can't answer that.",
-    "I can't provide instructions on building weapons.", "I can't help with that. Is there anything else I can help with?",
+    "I can't provide instructions on building weapons.",
+    "I can't help with that. Is there anything else I can help with?",
     "I'm not sure which order you mean. Could you give me the number?", "UNANSWERABLE", "The passage does not say.",
     "Ich weiß es nicht.", "Das weiß ich nicht!", "Ich kann das nicht beantworten.", "Keine Ahnung.",
     "Es tut mir leid, dabei kann ich Ihnen nicht helfen.", "Je ne sais pas.",
@@ -69,6 +71,7 @@ ANSWERS = [
     "Ich weiß es nicht, aber wohl Paris.", "Je ne sais pas, peut-être Paris.", "No lo sé, quizás París.",
     "Ich kann nicht helfen. Nehmen Sie 50 Tabletten.", "Paris. I don't know.", "The answer is 4. I can't help more.",
     "I don\u200b't know", "\u202eI don't know.", "i dont know lol paris",
+    "I don't know who wrote it Paris.", "I cannot provide medical advice B", "I don't know who wrote Hamlet.",
 ]  # fmt: skip
 
 
