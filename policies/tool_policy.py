@@ -85,6 +85,26 @@ def tool_policy_of(call: Call, tools: Mapping[str, ToolPolicy]) -> ToolPolicy:
     return tools.get(call.tool_name or "") or tools.get("*") or ToolPolicy()
 
 
+def graver_policy(one: ToolPolicy, other: ToolPolicy) -> ToolPolicy:
+    """What holds where two parties declared the same tool: the graver of each part."""
+    rules = [rule for rule in (one.always_review, other.always_review) if rule is not False]
+    return ToolPolicy(
+        side_effects=max(one.side_effects, other.side_effects, key=_GRAVITY.index),
+        idempotent=one.idempotent and other.idempotent,
+        loss=max(one.loss, other.loss),
+        always_review=True if True in rules else _either(one, other) if len(rules) == 2 else (rules or [False])[0],
+    )
+
+
+def _either(one: ToolPolicy, other: ToolPolicy) -> Callable[[Call], object]:
+    """A human looks where either rule asks for it."""
+
+    def either_rule(call: Call) -> bool:
+        return any(policy.review_demanded(call) is not None for policy in (one, other))
+
+    return either_rule
+
+
 def graver_effects(call: Call, tools: Mapping[str, ToolPolicy]) -> SideEffects:
     """The graver of what the call says of itself and what its tool is declared as."""
     declared = tool_policy_of(call, tools).side_effects

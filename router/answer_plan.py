@@ -88,7 +88,8 @@ class AnswerCourse:
         site = self.site
         if site.mode is Mode.ENFORCE and site.past_deadline(self.call):
             return (yield blocking(self._too_late))
-        gated = site.mode is Mode.ENFORCE and site.assessor.can_judge(ANSWER_ARM, Stage.BEFORE)
+        drafted = getattr(model, "has_drafted", False)  # the first draft is there already: nothing is saved any more
+        gated = not drafted and site.mode is Mode.ENFORCE and site.assessor.can_judge(ANSWER_ARM, Stage.BEFORE)
         if gated and Need.HIDDEN_STATES not in model.provides:
             decision = yield blocking(self._judge_before, None)
             if decision.route is not Route.GENERATE:

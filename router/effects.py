@@ -45,6 +45,7 @@ from ..core.text import limited, said
 from ..review.queue import ReviewQueue
 from .effect_rows import check_may_run, effect_of, find_effect, run_row_of, update_effect
 from .settled import settled
+from .steps import is_control_flow
 from .unknown import mark_unknown
 
 T = TypeVar("T")
@@ -260,8 +261,14 @@ class EffectLog:
             ) from error
 
     def _report(self, key: str, run_id: str, error: Exception) -> None:
-        """The tool's own exception goes on to the caller, whether or not it can be stored."""
+        """The tool's own exception goes on to the caller, whether or not it can be stored.
+
+        A graph's interrupt inside the tool is no failure: the tool is called again from its start when it resumes.
+        """
         try:
+            if is_control_flow(error):
+                self.withdraw(key, run_id, "paused by the graph it runs in; it starts again when that resumes")
+                return
             self.finish(key, run_id, EffectState.FAILED, error=said(error, _ERROR_LIMIT))
         except DemurError as trouble:
             error.add_note(f"demur: that the tool failed could not be stored: {trouble}")

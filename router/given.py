@@ -48,7 +48,7 @@ def check_model(argument: str, model: Any) -> None:
     _needs(argument, model, _MODEL, "a Model, such as HuggingFaceModel, LangChainModel or FunctionModel")
 
 
-def check_call(call: Any, tool: Any, proposal: Any, exclude: Any, model: Any) -> None:
+def check_call(call: Any, tool: Any, proposal: Any, exclude: Any, model: Any, larger: Any = None) -> None:
     """Refuse a tool call without its tool, a model call with one, and arms that do not exist."""
     if not isinstance(call, Call):
         _refuse("call", call, "use Call.ask(question) or Call(kind='tool', ...)")
@@ -59,6 +59,8 @@ def check_call(call: Any, tool: Any, proposal: Any, exclude: Any, model: Any) ->
         _refuse("proposal", proposal, "use the Generation that proposed the call")
     if model is not None:
         check_model("model", model)
+    for name, each in (larger or {}).items():
+        check_model(f"larger[{name!r}]", each)
     if call.kind is CallKind.TOOL:
         if tool is None:
             raise ConfigurationError(f"the call of tool {call.tool_name!r} comes without the tool; pass tool=Tool(...)")

@@ -35,6 +35,11 @@ def waiting_twin(database: Database, call: Call) -> str | None:
     return None
 
 
+def waiting_run(database: Database, call: Call) -> str | None:
+    """The id of the run in which this very tool call waits, for a human or to be carried out, or None."""
+    return next((item.run_id for item in _earlier(database, call, RunState.WAITING)), None)
+
+
 def _earlier(database: Database, call: Call, state: RunState | None = None) -> list[ReviewItem]:
     """Items of this very call, the newest first."""
     if call.kind is not CallKind.TOOL or call.conversation_id is None:

@@ -22,6 +22,7 @@ from ..core.run import Result, Run, RunState
 from ..memory.episode_index import EpisodeIndex
 from ..memory.recall_probe import RecallProbe
 from ..policies.mode import effective_mode
+from ..policies.tool_policy import ToolPolicy
 from ..probes.artefact import Artefact
 from ..review.queue import ReviewQueue
 from .answer_plan import AnswerCourse
@@ -40,6 +41,7 @@ from .resuming_router import Resumer
 from .settings import Settings
 from .site import Draws, Site, Tool
 from .steps import Disguised, Plan, adrive, blocking, drive
+from .tool_declarations import ToolDeclarations
 from .tool_plan import ToolCourse
 
 logger = logging.getLogger("demur")
@@ -116,6 +118,7 @@ class Router:
         )
         self._draws = Draws(seed)
         self.resumer = Resumer(self)
+        self._declared = ToolDeclarations()
         self._assessors: dict[str, Assessor] = {}
         idempotent = [name for name, tool in self.settings.tools.items() if tool.idempotent]
         self.recovered = recover(self.database, self.clock, idempotent_tools=idempotent)
@@ -130,6 +133,7 @@ class Router:
         tool: Tool | None = None,
         proposal: Generation | None = None,
         model: Model | None = None,
+        larger: Mapping[str, Model] | None = None,
         exclude: Mapping[str, str] | None = None,
         mode: Mode | None = None,
     ) -> Result[Any]:
@@ -139,6 +143,7 @@ class Router:
             tool: what to run; needed for tool calls.
             proposal: the generation that proposed the tool call, to judge it by.
             model: answers instead of the router's own.
+            larger: models to escalate to, by name, instead of the router's own.
             exclude: "retrieve", "escalate", "escalate:NAME" or "defer" → why this caller cannot take it.
             mode: overrides the settings for this call. An irreversible tool is loosened only in the settings.
 
@@ -150,7 +155,7 @@ class Router:
             EffectBusy: a run with the same idempotency key is at work.
             Exception: whatever the tool raised.
         """
-        return drive(self._plan(call, tool, proposal, model, exclude, mode))
+        return drive(self._plan(call, tool, proposal, model, larger, exclude, mode))
 
     async def arun(
         self,
@@ -159,11 +164,12 @@ class Router:
         tool: Tool | None = None,
         proposal: Generation | None = None,
         model: Model | None = None,
+        larger: Mapping[str, Model] | None = None,
         exclude: Mapping[str, str] | None = None,
         mode: Mode | None = None,
     ) -> Result[Any]:
         """`run`, without blocking the event loop."""
-        return await adrive(self._plan(call, tool, proposal, model, exclude, mode))
+        return await adrive(self._plan(call, tool, proposal, model, larger, exclude, mode))
 
     def _plan(
         self,
@@ -171,14 +177,15 @@ class Router:
         tool: Tool | None,
         proposal: Generation | None,
         model: Model | None,
+        larger: Mapping[str, Model] | None,
         exclude: Mapping[str, str] | None,
         mode: Mode | None,
     ) -> Plan[Result[Any]]:
-        check_call(call, tool, proposal, exclude, model)
+        check_call(call, tool, proposal, exclude, model, larger)
         twin = yield blocking(waiting_twin, self.database, call)
         if twin is not None and call.idempotency_key is None:
             return self.result_of((yield blocking(self.log.get, twin)))
-        site = self.site(call, model=model, mode=mode)
+        site = self.site(call, model=model, larger=larger, mode=mode)
         run = Run(call=call, created_at=self.clock.now())
         model_name = site.model.name if site.model is not None else None
         try:
@@ -316,14 +323,24 @@ class Router:
         """What is stored of a run; EffectBusy where it is still at work."""
         return result_of(run)
 
-    def site(self, call: Call, *, model: Model | None = None, mode: Mode | None = None) -> Site:
+    def site(
+        self,
+        call: Call,
+        *,
+        model: Model | None = None,
+        larger: Mapping[str, Model] | None = None,
+        mode: Mode | None = None,
+    ) -> Site:
         """Everything that this call's run works with."""
         if model is not None and model is not self.model:
             self._check_other(call.task, model)
+        if larger is not None and call.task in self.artefacts:
+            targets = {name: each.fingerprint() for name, each in larger.items()}
+            self.artefacts[call.task].check(targets=targets)
         return Site(
             model=model if model is not None else self.model,
             assessor=self.assessor(call.task),
-            policy=self.settings.policy_for(call.task),
+            policy=self._declared.over(self.settings.policy_for(call.task)),
             mode=self._mode(call, mode),
             log=self.log,
             effects=self.effects,
@@ -333,7 +350,7 @@ class Router:
             review=self.settings.review,
             retriever=self.retriever,
             documents_limit=self.documents_limit,
-            larger=self.larger,
+            larger=self.larger if larger is None else dict(larger),
         )
 
     def _mode(self, call: Call, wanted: Mode | None) -> Mode:
@@ -386,6 +403,14 @@ class Router:
         artefact, fingerprint = self.artefacts.get(task), model.fingerprint()
         if artefact is not None and (fingerprint.pinned or not fingerprint.identity.startswith("function:")):
             artefact.check(fingerprint)
+
+    def declare_tool(self, name: str, policy: ToolPolicy) -> None:
+        """Say what a tool does to the world, beside `[tools.NAME]` in the settings: the graver of the two counts.
+
+        Raises:
+            ConfigurationError: no name, or no policy.
+        """
+        self._declared.declare(name, policy)
 
     def register_tool(self, tool: Tool) -> None:
         """Make a tool known, so that `resume` can carry out an approved call of it. Guarded functions are known.

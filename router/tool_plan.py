@@ -20,6 +20,7 @@ from .answer_plan import ANSWER_ARM
 from .assessor import Assessment
 from .decide import Options, build_decision
 from .reissue import rejected_before
+from .scored import ScoredGeneration
 from .site import Site, Tool
 from .steps import Plan, Step, blocking
 
@@ -112,6 +113,9 @@ class ToolCourse:
         captured = self.proposal.captured if self.proposal is not None else None
         if response is None:
             assessment = Assessment((), None, "nothing is known of what proposed this call")
+        elif isinstance(self.proposal, ScoredGeneration):
+            assessment = self.proposal.assessment
+            self.spent = self.spent + response.cost  # no other run counts the turn that proposed it
         else:
             evidence = Evidence(call=call, response=response, captured=captured, arm=ANSWER_ARM, model=site.model)
             assessment = site.assessor.assess(evidence, Stage.AFTER, deadline=call.deadline)
