@@ -72,6 +72,5 @@ def _items(rows: list[QuestionRow], cache: Path, progress: Callable[[int, int], 
     )
     grades = grade_rows(rows, collected, get_grader("alias"))
     return {
-        row.id: Item(row, evidence, bool(grade))
-        for row, evidence, grade in zip(rows, collected, grades, strict=True)
+        row.id: Item(row, evidence, bool(grade)) for row, evidence, grade in zip(rows, collected, grades, strict=True)
     }
