@@ -13,9 +13,11 @@ from ..core.decision import ExpectedCost, Mode, Route, Stage
 from ..core.errors import BadInput, ConfigurationError
 from ..core.record import Record, content_hash
 from ..core.signal import Unavailable
+from ..core.turn import TurnKind
 from .costs import Costs
 from .expected_cost import Chance, Outlook, priced, threshold
 from .tool_policy import ToolPolicy, graver_effects, tool_policy_of
+from .turn_rules import TurnRules
 
 # On a tie an answer goes out (the utility core's p ≥ τ), and a tool that changes the world does not.
 ANSWERS_FIRST = (Route.ANSWER, Route.GENERATE, Route.RETRIEVE, Route.ESCALATE, Route.DEFER, Route.ABSTAIN)
@@ -42,6 +44,7 @@ class PolicyInput:
         draw: the recorded uniform random number in [0, 1).
         mode: how much the decision may change; in shadow and advise mode the answer is delivered whatever the route.
         queue_wait: expected seconds in the review queue beyond the usual.
+        turn: which kind of turn the response is; None before generation.
 
     Raises:
         BadInput: `draw` or `rounds` is out of range.
@@ -56,6 +59,7 @@ class PolicyInput:
     rounds: int = 0
     mode: Mode = Mode.ENFORCE
     queue_wait: float = 0.0
+    turn: TurnKind | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.draw < 1.0:  # NaN lands here too
@@ -92,6 +96,7 @@ class CostPolicy:
         tools: policies by tool name; "*" is that of every tool not named.
         use_lower_for_irreversible: judge irreversible tools by the low end of the interval, not by the mean.
         draft_insight, later_insight: how much of the truth the next judgement is taken to see, see `expected_cost`.
+        turns: what becomes of refusals and questions back; by default they are judged as answers are.
 
     Attributes:
         id: content hash of all of the above.
@@ -113,6 +118,7 @@ class CostPolicy:
         use_lower_for_irreversible: bool = True,
         draft_insight: float = 1.0,
         later_insight: float = 0.0,
+        turns: TurnRules | None = None,
     ) -> None:
         if not isinstance(costs, Costs):
             raise ConfigurationError(f"costs={costs!r} must be a Costs, say Costs(wrong=1.0, abstain=0.3)")
@@ -127,6 +133,7 @@ class CostPolicy:
         if not isinstance(use_lower_for_irreversible, bool):
             raise ConfigurationError(f"use_lower_for_irreversible={use_lower_for_irreversible!r} must be True or False")
         self.use_lower_for_irreversible = use_lower_for_irreversible
+        self.turns = turns or TurnRules()
         self.tools = MappingProxyType(dict(tools or {}))
         for name, tool in self.tools.items():
             _check_tool(name, tool, costs)
@@ -134,6 +141,7 @@ class CostPolicy:
 
     def settings(self) -> dict[str, object]:
         """Everything that sets this policy apart, as JSON values."""
+        turns = self.turns.settings()
         return {
             "kind": "cost",
             "costs": self.costs.settings(),
@@ -146,6 +154,7 @@ class CostPolicy:
             "use_lower_for_irreversible": self.use_lower_for_irreversible,
             "draft_insight": self.draft_insight,
             "later_insight": self.later_insight,
+            **({"turns": turns} if turns else {}),
         }
 
     def tool_policy(self, call: Call) -> ToolPolicy:
@@ -169,6 +178,11 @@ class CostPolicy:
             said = f"{_name(given.call)} is not run before a human has looked: {demanded}."
             return self._withhold(given, outlook, Route.DEFER, said, tool.always_review is not True)
         missing = self._nothing_to_go_on(given.confidence)
+        told = self.turns.told(given.call, given.turn, given.available.get(Route.ANSWER))
+        if told is not None:
+            known = given.confidence.value if missing is None and isinstance(given.confidence, Confidence) else None
+            costs = priced(outlook, known)
+            return self._choice(given, outlook, told[0], None, told[1], fallback=False, costs=costs)
         if missing is not None:
             return self._fall_back(given, outlook, missing)
         assert isinstance(given.confidence, Confidence)

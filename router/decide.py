@@ -65,6 +65,7 @@ def build_decision(
             chances=_chances(site, options.base),
             rounds=options.generations,
             mode=site.mode,
+            turn=assessment.turn,
         )
     )
     artefact = site.assessor.artefact

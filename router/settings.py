@@ -26,6 +26,7 @@ from ..core.run import Result, RunState
 from ..policies.costs import Costs
 from ..policies.policy import CostPolicy
 from ..policies.tool_policy import ToolPolicy, graver_effects
+from ..policies.turn_rules import TurnRule, TurnRules
 from .settings_errors import check_variables, explained
 from .settings_file import check_types, example, read_toml
 
@@ -136,6 +137,20 @@ class TaskWaitingSettings(Section):
     )
 
 
+class TurnSettings(Section):
+    """`[turns]`: what becomes of a refusal or of a question back."""
+
+    refusal: TurnRule = TurnRule.JUDGE
+    clarification: TurnRule = TurnRule.JUDGE
+
+
+class TaskTurnSettings(Section):
+    """`[tasks.NAME.turns]`: only what differs from `[turns]`."""
+
+    refusal: TurnRule | None = None
+    clarification: TurnRule | None = None
+
+
 class TaskSettings(Section):
     """`[tasks.NAME]`. None: as in general."""
 
@@ -143,6 +158,7 @@ class TaskSettings(Section):
     irreversible: Mode | None = None
     costs: TaskCostSettings = TaskCostSettings()
     waiting: TaskWaitingSettings = TaskWaitingSettings()
+    turns: TaskTurnSettings = TaskTurnSettings()
     artefact: Name | None = None
     grader: Name | None = None
     refusal: Annotated[str, Field(min_length=1, max_length=2000)] | None = None
@@ -214,6 +230,7 @@ class Settings(BaseSettings):
     tasks: dict[Name, TaskSettings] = Field(default_factory=dict)
     tools: dict[Name, ToolSettings] = Field(default_factory=dict)
     review: ReviewSettings = ReviewSettings()
+    turns: TurnSettings = TurnSettings()
     models: ModelSettings = ModelSettings()
     learning: LearningSettings = LearningSettings()
     waiting: WaitingSettings = WaitingSettings()
@@ -304,16 +321,19 @@ class Settings(BaseSettings):
 
     @cached_property
     def _policies(self) -> dict[str, CostPolicy]:
-        return {name: self._make_policy(task.costs) for name, task in self.tasks.items()}
+        return {name: self._make_policy(task.costs, task.turns) for name, task in self.tasks.items()}
 
-    def _make_policy(self, own: TaskCostSettings) -> CostPolicy:
+    def _make_policy(self, own: TaskCostSettings, own_turns: TaskTurnSettings | None = None) -> CostPolicy:
         prices = self.costs.model_dump()
         override = {name: value for name, value in own.model_dump().items() if value is not None}
         override["escalate"] = {**prices["escalate"], **override.get("escalate", {})}
         options = self.policy.model_dump()
         for name in ("fallback_effects", "fallback_answers"):
             options[name] = Route(options[name])
-        return CostPolicy(Costs(**{**prices, **override}), tools=self.tool_policies, **options)
+        turns = self.turns.model_dump() | (own_turns.model_dump(exclude_none=True) if own_turns is not None else {})
+        return CostPolicy(
+            Costs(**{**prices, **override}), tools=self.tool_policies, turns=TurnRules(**turns), **options
+        )
 
     def _check_together(self, where: str) -> None:
         """What no single key shows: prices against each other, and larger models without a price."""
@@ -323,7 +343,7 @@ class Settings(BaseSettings):
             raise ConfigurationError(f"{where}: {error}") from error
         for name, task in self.tasks.items():
             try:
-                policies[name] = self._make_policy(task.costs)
+                policies[name] = self._make_policy(task.costs, task.turns)
             except ConfigurationError as error:
                 raise ConfigurationError(f"{where}: tasks.{name}: {error}") from error
         for model in self.models.larger:

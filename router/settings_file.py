@@ -115,6 +115,10 @@ refusal = "I do not know."   # the text that counts as not answering
 [tasks.triage.costs]         # any of the keys of [costs], where this task differs
 wrong = 5.0
 
+[tasks.triage.turns]         # instead of [turns]
+refusal = "deliver"
+clarification = "deliver"
+
 [tools.refund]               # a tool of your own; [tools."*"] is for every tool not named
 side_effects = "irreversible"  # none (default), reversible, irreversible
 idempotent = false           # true: running it twice under one key has its effect once
@@ -126,6 +130,10 @@ lease_seconds = 300.0        # how long a reviewer holds an item
 # expires_after = 86400.0    # seconds until an undecided item ends safely; never by default
 on_expiry = "abstain"        # how it then ends: reject or abstain
 # capacity = 50              # waiting items; beyond that nothing is deferred (default: any number)
+
+[turns]                      # answers that assert nothing: judge (as answers), deliver, or abstain
+refusal = "judge"            # "I don't know"
+clarification = "judge"      # "Which order do you mean?"
 
 [models]
 # default = "gemma-270m"     # model that `demur fit` and `demur eval` load
