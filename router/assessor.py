@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from ..core.call import CallKind
 from ..core.clock import SystemClock
 from ..core.confidence import Confidence, Interval, Probability
 from ..core.decision import Stage
@@ -100,7 +101,7 @@ class Assessor:
         The confidence is that of the artefact's head, or of one that was learned from the log since, moved by what
         outcomes taught about that head. What recalls experience runs last, at the confidence of all the rest.
         """
-        turn = turn_kind(evidence.response, self._refusal) if stage is Stage.AFTER and evidence.response else None
+        turn = self._turn(evidence) if stage is Stage.AFTER else None
         fitted = self.artefact.head(evidence.arm, stage) if self.artefact is not None else None
         learned = self._learned(evidence, stage)
         heads = [head for head in (fitted, learned.head if learned is not None else None) if head is not None]
@@ -138,6 +139,14 @@ class Assessor:
         if self._learning is not None and turn is not None:
             judged = self._learning.adjusted(evidence.call.tenant, evidence.call.task, turn, judged)
         return Assessment(tuple(signals), judged, "", not_run, turn)
+
+    def _turn(self, evidence: Evidence) -> TurnKind | None:
+        """A proposed tool call is one, however little of what proposed it is at hand."""
+        if evidence.response is None:
+            return None
+        if evidence.call.kind is CallKind.TOOL:
+            return TurnKind.TOOL_CALL
+        return turn_kind(evidence.response, self._refusal)
 
     def _learned(self, evidence: Evidence, stage: Stage) -> LearnedHead | None:
         """The head learned from the log for this model's responses, once everything that is known is learned."""

@@ -39,6 +39,7 @@ def waiting_result(mode: str, round_: Round, review_id: str) -> Result[Any]:
         run_id=decision.run_id,
         response_id=None if round_.response is None else round_.response.id,
         review_id=review_id,
+        turn=round_.turn,
         state=RunState.WAITING,
         reason=decision.reason,
     )
