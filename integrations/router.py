@@ -84,7 +84,7 @@ class Router(CoreRouter):
             checked = check_function(inner, options)
             guarded: Any = guarded_as(checked, self, inner, options)
             if options.is_tool and not takes_self(inner):
-                self.register_tool(tool_of(inner, options))
+                self.resumer.register(tool_of(inner, options), strict=False)
             if isinstance(function, classmethod):
                 guarded = BoundToClass(guarded)
             elif isinstance(function, staticmethod):

@@ -1,126 +1,84 @@
-"""The part of the router that waits for humans and carries out what they let through."""
+"""The part of the router that waits for humans and carries out what they let through, as its users call it."""
 
 from __future__ import annotations
 
-import asyncio
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..core.call import Call
-from ..core.decision import Mode
-from ..core.errors import ConfigurationError, StillWaiting
-from ..core.run import Result, Run, RunState
-from .owner import this_process
-from .resume_plan import EditedCourse, Resuming
-from .resumption import Resumption
-from .site import Site, Tool
-from .steps import Plan, adrive, blocking, drive
-from .waiting import Futures, await_result, wait
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from .router import Router
+from ..core.run import Result
+from .log import RunLog
+from .resumer import Resumer
+from .settings import Settings
+from .site import Tool
 
 
-class Resumer:
-    """Resumes and waits for a router's runs.
+class ResumingRouter:
+    """Registers tools, resumes what was let through, and waits for it."""
 
-    Attributes:
-        tools: what can be carried out, by name.
-    """
+    log: RunLog
+    settings: Settings
+    resumer: Resumer
 
-    def __init__(self, router: Router) -> None:
-        self._router = router
-        self.tools: dict[str, Tool] = {}
-        self._futures = Futures(self.poll)
-
-    def register(self, tool: Tool) -> None:
-        """Make a tool known, so that approved calls of it can be carried out later.
+    def register_tool(self, tool: Tool) -> None:
+        """Make a tool known, so that `resume` can carry out an approved call of it. Guarded functions are known.
 
         Raises:
-            ConfigurationError: another function has this name already (the same one, defined again, takes its place).
+            ConfigurationError: another function has this name already.
         """
-        known = self.tools.get(tool.name)
-        if known is not None and _place(known) != _place(tool):
-            raise ConfigurationError(
-                f"two tools are called {tool.name!r}; a reviewer could not tell which of them runs. Rename one: "
-                "guard(name=...)"
-            )
-        self.tools[tool.name] = tool
+        self.resumer.register(tool)
 
-    def resume(self, run_id: str, tool: Tool | None) -> Result[Any]:
-        return drive(self._plan(run_id, tool))
+    def resume(self, run_id: str, *, tool: Tool | None = None) -> Result[Any]:
+        """Carry out what a human let through, exactly once, whoever asks and however often.
 
-    async def aresume(self, run_id: str, tool: Tool | None) -> Result[Any]:
-        return await adrive(self._plan(run_id, tool))
+        An edit of the arguments runs as edited. An edit into another tool is a call of its own, gated by that tool's
+        policy. A run that has ended gives its stored result.
+
+        Args:
+            tool: what to run, where it is not registered.
+
+        Raises:
+            StillWaiting: nobody has decided yet.
+            ConfigurationError: the tool is not here; the run keeps waiting.
+            BadInput: there is no such run.
+            Exception: whatever the tool raised.
+        """
+        return self.resumer.resume(run_id, tool)
+
+    async def aresume(self, run_id: str, *, tool: Tool | None = None) -> Result[Any]:
+        """`resume`, without blocking the event loop."""
+        return await self.resumer.aresume(run_id, tool)
 
     def poll(self, run_id: str) -> Result[Any] | None:
-        """The result, carrying out what was let through; None while nobody has decided."""
-        self._router.queue.expire_due()
-        try:
-            return self.resume(run_id, None)
-        except StillWaiting:
-            return None
+        """The result of a waiting run, resumed where it was let through; None while nobody has decided."""
+        return self.resumer.poll(run_id)
 
     async def apoll(self, run_id: str) -> Result[Any] | None:
-        await asyncio.to_thread(self._router.queue.expire_due)
-        try:
-            return await self.aresume(run_id, None)
-        except StillWaiting:
-            return None
+        return await self.resumer.apoll(run_id)
 
-    def wait(self, run_id: str, timeout: float | None) -> Result[Any]:
-        return wait(self.poll, run_id, timeout)
+    def wait(self, run_id: str, timeout: float | None = None) -> Result[Any]:
+        """Block until a waiting run has ended, by a human or by its time being up.
 
-    async def await_result(self, run_id: str, timeout: float | None) -> Result[Any]:
-        return await await_result(self.apoll, run_id, timeout)
+        Raises:
+            StillWaiting: not within `timeout` seconds.
+        """
+        return self.resumer.wait(run_id, timeout)
+
+    async def await_result(self, run_id: str, timeout: float | None = None) -> Result[Any]:
+        """`wait`, without blocking the event loop."""
+        return await self.resumer.await_result(run_id, timeout)
 
     def future(self, run_id: str) -> Future[Result[Any]]:
-        return self._futures.of(run_id)
+        """A future of a waiting run's result."""
+        return self.resumer.future(run_id)
 
     def resume_all(self) -> dict[str, Result[Any]]:
-        """Everything that was approved and whose tool is here."""
-        done: dict[str, Result[Any]] = {}
-        for run_id in self._router.log.resumable():
-            let_through = self._router.log.let_through(run_id)
-            if let_through is not None and let_through.tool_name in self.tools:
-                done[run_id] = self.resume(run_id, None)
-        return done
+        """Carry out everything that was approved while no program was there, as far as its tools are known here."""
+        return self.resumer.resume_all()
 
-    def close(self) -> None:
-        self._futures.close()
+    def message_for(self, result: Result[Any]) -> str | None:
+        """What the end user is told where nothing is delivered (`[waiting]` in the settings); None where it is."""
+        return self.settings.message_for(result, self._task_of(result.run_id))
 
-    def _plan(self, run_id: str, tool: Tool | None) -> Generator[Any, Any, Result[Any]]:
-        router = self._router
-        run: Run | None = yield blocking(router.log.get, run_id)
-        site = self._site(run.call) if run is not None else self._site(Call.ask("?"))
-        resuming = Resuming(self._site, self.tools, run_id, this_process(), self._start)
-        try:
-            return (yield from resuming.plan(site, tool))
-        except StillWaiting:
-            raise
-        except BaseException as error:
-            if run is not None and run.state is RunState.WAITING:
-                yield from router.break_off(run_id, error, resuming.spent)
-            raise
-
-    def _site(self, call: Call) -> Site:
-        # A human let it through: the mode can only be the one in which humans are asked.
-        return self._router.site(call, mode=Mode.ENFORCE)
-
-    def _start(self, call: Call, tool: Tool, mine: Resumption) -> Plan[Result[Any]]:
-        """The run of an edited call: made once, found again after a crash."""
-        router, site = self._router, self._site(call)
-        run = Run(call=call, parent_id=mine.run.id, created_at=router.clock.now())
-        started: Run = yield blocking(router.log.start, run, site.mode, site.owner, model=None)
-        if started.id != run.id:
-            return router.result_of(started)
-        course = EditedCourse(site, call, run.id, router.draw(), tool, edited_from=mine.item)
-        return (yield from router.carry_through(run.id, course))
-
-
-def _place(tool: Tool) -> tuple[str, str]:
-    """Where a tool's function was written down: a notebook defines the same one again."""
-    function = tool.source or tool.run
-    return str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", id(function)))
+    def _task_of(self, run_id: str) -> str:
+        run = self.log.get(run_id)
+        return "default" if run is None else run.call.task

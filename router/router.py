@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,6 @@ from ..core.clock import SystemClock
 from ..core.database import Database
 from ..core.decision import Mode, Route
 from ..core.errors import BadInput, ConfigurationError, DemurError, EffectBusy, StoreError
-from ..core.outcome import OutcomeSource
 from ..core.protocols import Clock, Fingerprint, Generation, Model, Probe, Retriever
 from ..core.response import Cost
 from ..core.run import Result, Run, RunState
@@ -29,15 +25,15 @@ from .answer_plan import AnswerCourse
 from .assessor import Assessor
 from .effects import EffectLog
 from .given import check_call, check_parts
-from .grading import record_outcome
-from .learning.learned_head import LearnedHead
+from .grading import GradingRouter
 from .learning.learning import Learning
 from .log import RunLog
 from .owner import this_process
 from .probe_set import standard_probes
 from .recovery import recover
 from .reissue import waiting_twin
-from .resuming_router import Resumer
+from .resumer import Resumer
+from .resuming_router import ResumingRouter
 from .settings import Settings
 from .site import Draws, Site, Tool
 from .steps import Disguised, Plan, adrive, blocking, drive
@@ -47,7 +43,7 @@ from .tool_plan import ToolCourse
 logger = logging.getLogger("demur")
 
 
-class Router:
+class Router(GradingRouter, ResumingRouter):
     """Assess, decide, record, act.
 
     Args:
@@ -239,85 +235,6 @@ class Router:
         except DemurError as trouble:
             cause.add_note(f"demur: how run {run_id} ended could not be stored: {trouble}")
 
-    def record_outcome(
-        self,
-        response_id: str,
-        correct: bool | None = None,
-        *,
-        score: float | None = None,
-        cut: float | None = None,
-        corrected_answer: str | None = None,
-        source: OutcomeSource | str = OutcomeSource.HUMAN,
-        source_name: str = "",
-        graded_at: datetime | None = None,
-        label_propensity: float | None = None,
-    ) -> str:
-        """Say whether a response turned out right. The next call is judged in its light.
-
-        May come late, twice, or contradict: one grade a source and name is kept, the newest, and the strongest source
-        is in force (human > test > rule > judge).
-
-        Args:
-            response_id: `Result.response_id`.
-            correct: right or wrong; or `score` in [0, 1] with a `cut` that makes it binary.
-            source, source_name: who says so. A model's own verdict never counts.
-            graded_at: when (aware); now by default.
-            label_propensity: the known chance that this response was graded; by default what its decision said.
-
-        Returns:
-            the id of the outcome that is stored.
-
-        Raises:
-            BadInput: no such response or source, neither `correct` nor `score`, or the model's own verdict.
-            StoreError: nothing was stored.
-        """
-        stored = record_outcome(
-            self.queue.outcomes,
-            self.clock,
-            response_id,
-            correct,
-            score=score,
-            cut=cut,
-            corrected_answer=corrected_answer,
-            source=source,
-            source_name=source_name,
-            graded_at=graded_at,
-            label_propensity=label_propensity,
-        )
-        self.learning.catch_up()
-        self.learning.relearn_in_background()
-        return stored
-
-    async def arecord_outcome(self, response_id: str, correct: bool | None = None, **details: Any) -> str:
-        """`record_outcome`, without blocking the event loop; takes the same arguments."""
-        return await asyncio.to_thread(self.record_outcome, response_id, correct, **details)
-
-    def retract_outcomes(self, source: OutcomeSource | str, **which: Any) -> int:
-        """Take a source's grades back and learn everything again without them.
-
-        Takes the arguments of `OutcomeLog.retract`: `source_name`, `since`, `until`, `task`, `tenant`, `because`,
-        `dry_run`. Heads that were fitted on the log are fitted again; the artefact is not touched, as it does not
-        rest on the log.
-
-        Returns:
-            how many grades were taken back.
-        """
-        taken = self.queue.outcomes.retract(source, at=self.clock.now(), **which)
-        if taken and not which.get("dry_run"):
-            self.learning.forget_heads()
-            self.learning.relearn()
-        return taken
-
-    async def aretract_outcomes(self, source: OutcomeSource | str, **which: Any) -> int:
-        return await asyncio.to_thread(self.retract_outcomes, source, **which)
-
-    def learn(self, task: str | None = None, tenant: str | None = None) -> list[LearnedHead]:
-        """Take in every outcome and fit heads on the log now, wherever there are enough graded calls."""
-        return self.learning.relearn(task, tenant)
-
-    async def alearn(self, task: str | None = None, tenant: str | None = None) -> list[LearnedHead]:
-        return await asyncio.to_thread(self.learn, task, tenant)
-
     @staticmethod
     def result_of(run: Run) -> Result[Any]:
         """What is stored of a run; EffectBusy where it is still at work."""
@@ -411,70 +328,6 @@ class Router:
             ConfigurationError: no name, or no policy.
         """
         self._declared.declare(name, policy)
-
-    def register_tool(self, tool: Tool) -> None:
-        """Make a tool known, so that `resume` can carry out an approved call of it. Guarded functions are known.
-
-        Raises:
-            ConfigurationError: another function has this name already.
-        """
-        self.resumer.register(tool)
-
-    def resume(self, run_id: str, *, tool: Tool | None = None) -> Result[Any]:
-        """Carry out what a human let through, exactly once, whoever asks and however often.
-
-        An edit of the arguments runs as edited. An edit into another tool is a call of its own, gated by that tool's
-        policy. A run that has ended gives its stored result.
-
-        Args:
-            tool: what to run, where it is not registered.
-
-        Raises:
-            StillWaiting: nobody has decided yet.
-            ConfigurationError: the tool is not here; the run keeps waiting.
-            BadInput: there is no such run.
-            Exception: whatever the tool raised.
-        """
-        return self.resumer.resume(run_id, tool)
-
-    async def aresume(self, run_id: str, *, tool: Tool | None = None) -> Result[Any]:
-        """`resume`, without blocking the event loop."""
-        return await self.resumer.aresume(run_id, tool)
-
-    def poll(self, run_id: str) -> Result[Any] | None:
-        """The result of a waiting run, resumed where it was let through; None while nobody has decided."""
-        return self.resumer.poll(run_id)
-
-    async def apoll(self, run_id: str) -> Result[Any] | None:
-        return await self.resumer.apoll(run_id)
-
-    def wait(self, run_id: str, timeout: float | None = None) -> Result[Any]:
-        """Block until a waiting run has ended, by a human or by its time being up.
-
-        Raises:
-            StillWaiting: not within `timeout` seconds.
-        """
-        return self.resumer.wait(run_id, timeout)
-
-    async def await_result(self, run_id: str, timeout: float | None = None) -> Result[Any]:
-        """`wait`, without blocking the event loop."""
-        return await self.resumer.await_result(run_id, timeout)
-
-    def future(self, run_id: str) -> Future[Result[Any]]:
-        """A future of a waiting run's result."""
-        return self.resumer.future(run_id)
-
-    def resume_all(self) -> dict[str, Result[Any]]:
-        """Carry out everything that was approved while no program was there, as far as its tools are known here."""
-        return self.resumer.resume_all()
-
-    def message_for(self, result: Result[Any]) -> str | None:
-        """What the end user is told where nothing is delivered (`[waiting]` in the settings); None where it is."""
-        return self.settings.message_for(result, self._task_of(result.run_id))
-
-    def _task_of(self, run_id: str) -> str:
-        run = self.log.get(run_id)
-        return "default" if run is None else run.call.task
 
     def close(self) -> None:
         """Stop waiting, and give the database connections back."""
