@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Row
+from sqlalchemy import Connection, Row
 
 from ..core.call import Call
 from ..core.confidence import Confidence
-from ..core.errors import StoreError
+from ..core.database.tables import review_items as items
+from ..core.errors import StaleItem, StoreError
 from ..core.review_item import Resolution, ReviewItem
 
 _AS_THEY_ARE = (
@@ -63,3 +64,18 @@ def item_of(row: Row[Any]) -> ReviewItem:
         )
     except ValidationError as error:
         raise StoreError(f"review item {values['id']!r} is damaged: {error}") from error
+
+
+def store_change(connection: Connection, item: ReviewItem, **changes: Any) -> ReviewItem:
+    """Store a changed item under the next version.
+
+    Raises:
+        StaleItem: it changed in the meantime.
+    """
+    changed = item.model_copy(update=changes | {"version": item.version + 1})
+    written = connection.execute(
+        items.update().where(items.c.id == item.id, items.c.version == item.version).values(row_of(changed))
+    )
+    if written.rowcount != 1:
+        raise StaleItem(f"review item {item.id!r} changed while it was being written; read it again")
+    return changed
