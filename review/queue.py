@@ -5,17 +5,18 @@
       └────────────────┘
     open or claimed ──due──▶ expired
 
-Times come from the clock that is handed in; with several machines their clocks must agree to well under a lease.
+The undecided items of one conversation are one entry: they are claimed, kept and given back together, and decided one
+by one. Times come from the clock that is handed in; with several machines their clocks must agree to well under a
+lease.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy import Connection, select
 
 from ..core.database import Database
 from ..core.database.outcome_log import OutcomeLog
@@ -23,16 +24,14 @@ from ..core.database.tables import review_items as items
 from ..core.errors import BadInput, ConfigurationError, LeaseLost, StaleItem
 from ..core.protocols import Clock
 from ..core.review_item import Resolution, ReviewItem, ReviewState
+from .conversations import UNDECIDED, is_free, is_held, lock_entry, most_urgent, standing_lease
 from .grading import check_fits, outcome_of
-from .rows import item_of, row_of
+from .reading import Items, QueueReading, filters_of
+from .rows import item_of, row_of, store_change
 from .settle import label_propensity_of, settle_expired, settle_resolved
 
-Items = list[ReviewItem]
 
-_UNDECIDED = (ReviewState.OPEN.value, ReviewState.CLAIMED.value)
-
-
-class ReviewQueue:
+class ReviewQueue(QueueReading):
     """The store of review items. Every method has an async twin (`aclaim`, ...), which runs it in a thread.
 
     Args:
@@ -45,13 +44,15 @@ class ReviewQueue:
     def __init__(self, database: Database, clock: Clock, lease_seconds: float = 300.0) -> None:
         if not (math.isfinite(lease_seconds) and lease_seconds > 0):
             raise ConfigurationError(f"lease_seconds={lease_seconds} must be a finite number above 0")
-        self.database = database
+        super().__init__(database)
         self.clock = clock
         self.lease = timedelta(seconds=lease_seconds)
         self.outcomes = OutcomeLog(database)
 
     def enqueue(self, item: ReviewItem, connection: Connection | None = None) -> str:
         """Store an item; one for each (run, kind), however often this is called.
+
+        Where a reviewer holds the item's conversation, it joins that lease.
 
         Args:
             connection: the transaction to join (that of the decision that deferred).
@@ -70,7 +71,8 @@ class ReviewQueue:
                 )
             ).one_or_none()
             if known is None:
-                connection.execute(items.insert().values(row_of(item)))
+                lease = standing_lease(connection, item, self.clock.now())
+                connection.execute(items.insert().values(row_of(item.model_copy(update=lease))))
                 return item.id
             if known.decision_id != item.decision_id:
                 raise StaleItem(
@@ -84,60 +86,63 @@ class ReviewQueue:
     ) -> ReviewItem | None:
         """Lease the most urgent free item (of the oldest ones) to a reviewer, or None where there is none.
 
-        An item whose lease ran out is free again. Nobody else gets the item while the lease lasts.
+        All that is free in the item's conversation is leased with it; `conversation` gives the whole of it. Nobody
+        else gets any of it while the lease lasts, what arrives meanwhile included. An item whose lease ran out is
+        free again.
 
         Args:
             item_id: this very item or none; the reviewer who holds it already gets it again, with a new lease.
         """
         _check_reviewer(reviewer)
-        with self.database.transaction() as connection:
-            now = self.clock.now()
-            free = or_(
-                items.c.state == ReviewState.OPEN.value,
-                and_(items.c.state == ReviewState.CLAIMED.value, items.c.lease_expires_at <= now),
-            )
-            if item_id is not None:
-                own = and_(items.c.state == ReviewState.CLAIMED.value, items.c.lease_owner == reviewer)
-                free = and_(items.c.id == item_id, or_(free, own))
-            row = connection.execute(
-                select(items)
-                .where(free, or_(items.c.due_at.is_(None), items.c.due_at > now))
-                .where(*_filters(tenant, task))
-                .order_by(items.c.priority.desc(), items.c.created_at, items.c.id)
-                .limit(1)
-                .with_for_update(skip_locked=True)  # for PostgreSQL; on SQLite the transaction is the only writer
-            ).one_or_none()
-            if row is None:
-                return None
-            return _change(
-                connection,
-                item_of(row),
-                state=ReviewState.CLAIMED,
-                lease_owner=reviewer,
-                lease_expires_at=now + self.lease,
-            )
+        filters = filters_of(items, tenant, task)
+        while True:
+            # A transaction for each attempt: what it locked in vain must not be held while it waits for the next.
+            with self.database.transaction() as connection:
+                found = most_urgent(connection, self.clock.now(), reviewer, item_id, filters)
+                if found is None:
+                    return None
+                claimed = self._lease(connection, found, reviewer, or_own=item_id is not None)
+            if claimed is not None:
+                return claimed
 
     def heartbeat(self, item_id: str, reviewer: str) -> ReviewItem:
-        """Make the lease last `lease_seconds` from now. The version stays: nothing about the item changed.
+        """Make the lease of the item, and of its conversation, last `lease_seconds` from now. Versions stay.
 
         Raises:
             LeaseLost: the lease is another's, ran out or was ended.
         """
         with self.database.transaction() as connection:
-            item = self._held(connection, item_id, reviewer)
-            expires = self.clock.now() + self.lease
-            connection.execute(items.update().where(items.c.id == item_id).values(lease_expires_at=expires))
+            entry = lock_entry(connection, item_id)
+            item, now = _find(entry, item_id), self.clock.now()
+            _check_held(item, reviewer, now)
+            expires = now + self.lease
+            for each in entry:
+                if is_held(each, now) and each.lease_owner == reviewer:
+                    _prolong(connection, each, expires)
+                elif is_free(each, now):  # it arrived while the lease was being changed
+                    store_change(
+                        connection, each, state=ReviewState.CLAIMED, lease_owner=reviewer, lease_expires_at=expires
+                    )
             return item.model_copy(update={"lease_expires_at": expires})
 
     def release(self, item_id: str, reviewer: str) -> ReviewItem:
-        """Give an item back undecided.
+        """Give an item back undecided, with all that the reviewer holds of its conversation.
 
         Raises:
             LeaseLost: it is not (or no longer) leased to this reviewer.
         """
         with self.database.transaction() as connection:
-            item = self._held(connection, item_id, reviewer)
-            return _change(connection, item, state=ReviewState.OPEN, lease_owner=None, lease_expires_at=None)
+            entry = lock_entry(connection, item_id)
+            item, now = _find(entry, item_id), self.clock.now()
+            _check_held(item, reviewer, now)
+            given = item
+            for each in entry:
+                if is_held(each, now) and each.lease_owner == reviewer:
+                    freed = store_change(
+                        connection, each, state=ReviewState.OPEN, lease_owner=None, lease_expires_at=None
+                    )
+                    given = freed if each.id == item_id else given
+            return given
 
     def resolve(self, item_id: str, resolution: Resolution, *, version: int) -> ReviewItem:
         """Decide. The decision, the grade it implies and the run's new state are stored together, or not at all.
@@ -159,11 +164,11 @@ class ReviewQueue:
                 return item
             if item.state in (ReviewState.RESOLVED, ReviewState.EXPIRED):
                 raise StaleItem(f"review item {item_id!r} is already {item.state}; read it again")
-            self._held(connection, item_id, resolution.reviewer)
+            _check_held(item, resolution.reviewer, now)
             if item.version != version:
                 raise StaleItem(f"review item {item_id!r} is at version {item.version}, not {version}; read it again")
             check_fits(item, resolution)
-            decided = _change(
+            decided = store_change(
                 connection,
                 item,
                 state=ReviewState.RESOLVED,
@@ -175,7 +180,7 @@ class ReviewQueue:
             if outcome is not None:
                 self.outcomes.record(outcome, task=item.call.task, tenant=item.call.tenant, connection=connection)
             settle_resolved(connection, item, resolution, now)
-            return decided
+        return decided
 
     def expire_due(self) -> Items:
         """Bring every undecided item whose time is up to its safe end, leased or not; returns those items."""
@@ -183,78 +188,18 @@ class ReviewQueue:
             now = self.clock.now()
             due = connection.execute(
                 select(items)
-                .where(items.c.state.in_(_UNDECIDED), items.c.due_at <= now)
+                .where(items.c.state.in_(UNDECIDED), items.c.due_at <= now)
                 .order_by(items.c.due_at, items.c.id)
                 .with_for_update(skip_locked=True)
             ).all()
             expired: Items = []
             for row in due:
-                item = _change(
+                item = store_change(
                     connection, item_of(row), state=ReviewState.EXPIRED, lease_owner=None, lease_expires_at=None
                 )
                 settle_expired(connection, item, now)
                 expired.append(item)
-            return expired
-
-    def get(self, item_id: str) -> ReviewItem | None:
-        """The item, or None where there is none of this id."""
-        with self.database.reading() as connection:
-            row = connection.execute(select(items).where(items.c.id == item_id)).one_or_none()
-            return None if row is None else item_of(row)
-
-    def of_run(self, run_id: str) -> Items:
-        """The items of a run, oldest first."""
-        with self.database.reading() as connection:
-            found = connection.execute(
-                select(items).where(items.c.run_id == run_id).order_by(items.c.created_at, items.c.id)
-            )
-            return [item_of(row) for row in found]
-
-    def counts(self, *, tenant: str | None = None, task: str | None = None) -> dict[ReviewState, int]:
-        """How many items are in each state (0 included)."""
-        with self.database.reading() as connection:
-            found = connection.execute(
-                select(items.c.state, func.count()).where(*_filters(tenant, task)).group_by(items.c.state)
-            )
-            number = {row[0]: row[1] for row in found}
-        return {state: number.get(state.value, 0) for state in ReviewState}
-
-    def waiting(self) -> int:
-        """How many items wait for a decision, claimed ones included."""
-        counts = self.counts()
-        return counts[ReviewState.OPEN] + counts[ReviewState.CLAIMED]
-
-    def list(
-        self,
-        state: ReviewState | None = None,
-        tenant: str | None = None,
-        task: str | None = None,
-        limit: int = 100,
-        after: str | None = None,
-    ) -> Items:
-        """A page of items, oldest first.
-
-        Args:
-            after: the id of the last item of the page before.
-
-        Raises:
-            BadInput: no item has the id `after`, or `limit` is below 1.
-        """
-        if limit < 1:
-            raise BadInput(f"limit={limit} must be at least 1")
-        query = select(items).where(*_filters(tenant, task)).order_by(items.c.created_at, items.c.id).limit(limit)
-        if state is not None:
-            query = query.where(items.c.state == state.value)
-        with self.database.reading() as connection:
-            if after is not None:
-                last = self._must_get(connection, after)
-                query = query.where(
-                    or_(
-                        items.c.created_at > last.created_at,
-                        and_(items.c.created_at == last.created_at, items.c.id > last.id),
-                    )
-                )
-            return [item_of(row) for row in connection.execute(query)]
+        return expired
 
     async def aenqueue(self, item: ReviewItem) -> str:
         return await asyncio.to_thread(self.enqueue, item)
@@ -276,24 +221,22 @@ class ReviewQueue:
     async def aexpire_due(self) -> Items:
         return await asyncio.to_thread(self.expire_due)
 
-    async def aget(self, item_id: str) -> ReviewItem | None:
-        return await asyncio.to_thread(self.get, item_id)
-
-    async def aof_run(self, run_id: str) -> Items:
-        return await asyncio.to_thread(self.of_run, run_id)
-
-    async def acounts(self, *, tenant: str | None = None, task: str | None = None) -> dict[ReviewState, int]:
-        return await asyncio.to_thread(self.counts, tenant=tenant, task=task)
-
-    async def alist(
-        self,
-        state: ReviewState | None = None,
-        tenant: str | None = None,
-        task: str | None = None,
-        limit: int = 100,
-        after: str | None = None,
-    ) -> Items:
-        return await asyncio.to_thread(self.list, state, tenant, task, limit, after)
+    def _lease(self, connection: Connection, item_id: str, reviewer: str, *, or_own: bool) -> ReviewItem | None:
+        """Lease an item with all that is free in its conversation; None where another was faster."""
+        entry = lock_entry(connection, item_id)
+        now = self.clock.now()
+        lease = {"lease_owner": reviewer, "lease_expires_at": now + self.lease}
+        claimed = None
+        if any(is_held(each, now) and each.lease_owner != reviewer for each in entry):
+            return None
+        for each in entry:
+            own = is_held(each, now)
+            if is_free(each, now) or (each.id == item_id and own and or_own):
+                changed = store_change(connection, each, state=ReviewState.CLAIMED, **lease)
+                claimed = changed if each.id == item_id else claimed
+            elif own:
+                _prolong(connection, each, lease["lease_expires_at"])
+        return claimed
 
     def _must_get(self, connection: Connection, item_id: str) -> ReviewItem:
         row = connection.execute(select(items).where(items.c.id == item_id).with_for_update()).one_or_none()
@@ -301,34 +244,24 @@ class ReviewQueue:
             raise BadInput(f"there is no review item {item_id!r}")
         return item_of(row)
 
-    def _held(self, connection: Connection, item_id: str, reviewer: str) -> ReviewItem:
-        """The item, if its lease is this reviewer's and still runs."""
-        item = self._must_get(connection, item_id)
-        now = self.clock.now()
-        if item.state is not ReviewState.CLAIMED or item.lease_owner != reviewer:
-            raise LeaseLost(f"review item {item_id!r} is {item.state}, and not leased to {reviewer!r}; claim it first")
-        if item.due_at is not None and item.due_at <= now:
-            raise StaleItem(f"the time of review item {item_id!r} was up at {item.due_at}; it goes to its safe end")
-        if item.lease_expires_at is None or item.lease_expires_at <= now:
-            raise LeaseLost(
-                f"the lease of {reviewer!r} on {item_id!r} ran out at {item.lease_expires_at}; claim it again"
-            )
-        return item
+
+def _check_held(item: ReviewItem, reviewer: str, now: datetime) -> None:
+    """Refuse, unless the item's lease is this reviewer's and still runs."""
+    if item.state is not ReviewState.CLAIMED or item.lease_owner != reviewer:
+        raise LeaseLost(f"review item {item.id!r} is {item.state}, and not leased to {reviewer!r}; claim it first")
+    if item.due_at is not None and item.due_at <= now:
+        raise StaleItem(f"the time of review item {item.id!r} was up at {item.due_at}; it goes to its safe end")
+    if item.lease_expires_at is None or item.lease_expires_at <= now:
+        raise LeaseLost(f"the lease of {reviewer!r} on {item.id!r} ran out at {item.lease_expires_at}; claim it again")
 
 
-def _change(connection: Connection, item: ReviewItem, **changes: Any) -> ReviewItem:
-    """Store a changed item under the next version."""
-    changed = item.model_copy(update=changes | {"version": item.version + 1})
-    written = connection.execute(
-        items.update().where(items.c.id == item.id, items.c.version == item.version).values(row_of(changed))
-    )
-    if written.rowcount != 1:
-        raise StaleItem(f"review item {item.id!r} changed while it was being written; read it again")
-    return changed
+def _find(entry: Items, item_id: str) -> ReviewItem:
+    return next(each for each in entry if each.id == item_id)
 
 
-def _filters(tenant: str | None, task: str | None) -> list[Any]:
-    return [column == value for column, value in ((items.c.tenant, tenant), (items.c.task, task)) if value is not None]
+def _prolong(connection: Connection, item: ReviewItem, expires: datetime) -> None:
+    """The version stays: nothing about the item changed."""
+    connection.execute(items.update().where(items.c.id == item.id).values(lease_expires_at=expires))
 
 
 def _check_reviewer(reviewer: str) -> None:

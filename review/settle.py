@@ -8,12 +8,13 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ..core.call import CallKind
-from ..core.database.tables import decisions, effects, runs
+from ..core.database.tables import decisions, effects, rounds, runs
 from ..core.decision import Mode, Route
 from ..core.response import Cost
 from ..core.review_item import Resolution, ReviewItem, ReviewKind, Verdict
 from ..core.run import EffectState, Result, RunState
 from ..core.stored_result import pack_result
+from ..core.turn import TurnKind
 
 
 def label_propensity_of(connection: Connection, item: ReviewItem) -> float | None:
@@ -21,6 +22,14 @@ def label_propensity_of(connection: Connection, item: ReviewItem) -> float | Non
     return connection.execute(
         select(decisions.c.label_propensity).where(decisions.c.id == item.decision_id)
     ).scalar_one_or_none()
+
+
+def turn_of(connection: Connection, item: ReviewItem) -> TurnKind | None:
+    """Which kind of turn the response is that waits; None where there is none."""
+    turn = connection.execute(
+        select(rounds.c.turn).where(rounds.c.run_id == item.run_id, rounds.c.response_id == item.response_id)
+    ).scalar()
+    return None if turn is None else TurnKind(turn)
 
 
 def settle_resolved(connection: Connection, item: ReviewItem, resolution: Resolution, now: datetime) -> None:
@@ -55,7 +64,7 @@ def _finish(connection: Connection, item: ReviewItem, route: Route, value: Any, 
         select(runs).where(runs.c.id == item.run_id, runs.c.state == RunState.WAITING.value)
     ).one_or_none()
     if run is not None:
-        result = _result(item, run, route, value, reason)
+        result = _result(connection, item, run, route, value, reason)
         _close(connection, item.run_id, RunState.DONE, route, result, None, now)
 
 
@@ -78,14 +87,14 @@ def _settle_effect(connection: Connection, item: ReviewItem, *, happened: bool, 
         return
     if happened:
         said = note or "a reviewer found that the effect happened; what the tool returned is not known"
-        result = _result(item, run, Route.ANSWER, None, said)
+        result = _result(connection, item, run, Route.ANSWER, None, said)
         _close(connection, item.run_id, RunState.DONE, Route.ANSWER, result, None, now)
     else:
         error = note or "a reviewer found that the effect did not happen; safe to call again"
         _close(connection, item.run_id, RunState.FAILED, None, None, error, now)
 
 
-def _result(item: ReviewItem, run: Any, route: Route, value: Any, reason: str) -> Result[Any]:
+def _result(connection: Connection, item: ReviewItem, run: Any, route: Route, value: Any, reason: str) -> Result[Any]:
     return Result[Any](
         value=value,
         route=route,
@@ -95,6 +104,7 @@ def _result(item: ReviewItem, run: Any, route: Route, value: Any, reason: str) -
         run_id=item.run_id,
         response_id=item.response_id,
         review_id=item.id,
+        turn=turn_of(connection, item),
         reason=reason,
         cost=Cost(
             money=run.cost_money,
