@@ -97,7 +97,7 @@ def _available(site: Site, call: Call, stage: Stage, options: Options) -> dict[s
     late = site.past_deadline(call)
     arms: dict[str, str | None] = {
         (Route.GENERATE if stage is Stage.BEFORE else Route.ANSWER).value: None,
-        Route.DEFER.value: site.queue_closed(),
+        Route.DEFER.value: site.queue_closed(call),
     }
     if call.kind is CallKind.LLM:
         arms[Route.RETRIEVE.value] = "no retriever is set" if site.retriever is None else _unjudged(site, "retrieve")

@@ -76,12 +76,13 @@ class Site:
     def past_deadline(self, call: Call) -> bool:
         return call.deadline is not None and self.clock.now() >= call.deadline
 
-    def queue_closed(self) -> str | None:
+    def queue_closed(self, call: Call) -> str | None:
         """Why nobody can be asked now, or None. Outside enforce mode nobody is asked, so the queue is not looked at."""
         if self.review.capacity is None or self.mode is not Mode.ENFORCE:
             return None
         waiting = self.queue.waiting()
-        if waiting < self.review.capacity:
+        # What joins a conversation that waits already takes no further place.
+        if waiting < self.review.capacity or self.queue.waits(call.tenant, call.conversation_id):
             return None
         return f"the review queue is full ({waiting} of {self.review.capacity} places)"
 
