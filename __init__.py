@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .core.response import Cost, Response, TokenTrace
     from .core.run import Result, Run
     from .core.utility import Utility
+    from .integrations.langchain.middleware import DemurMiddleware
     from .integrations.models.function import FunctionModel
     from .integrations.models.huggingface.model import HuggingFaceModel
     from .integrations.models.langchain import LangChainModel
@@ -58,6 +59,7 @@ _HOME = {
     "Decision": ".core.decision",
     "Deferred": ".core.errors",
     "DemurError": ".core.errors",
+    "DemurMiddleware": ".integrations.langchain.middleware",
     "FunctionModel": ".integrations.models.function",
     "HuggingFaceModel": ".integrations.models.huggingface.model",
     "HybridRetriever": ".integrations.retrieval.hybrid",
@@ -98,6 +100,7 @@ __all__ = [
     "Decision",
     "Deferred",
     "DemurError",
+    "DemurMiddleware",
     "FunctionModel",
     "HuggingFaceModel",
     "HybridRetriever",
