@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+from uuid import UUID
 
 from ...core.call import Call, CallKind, Message
 from ...core.errors import BadInput
@@ -106,8 +107,8 @@ def question_of(
             return storable(str(options.question(*args, **kwargs)))
         except Exception as error:  # noqa: BLE001 - the user's code, beside the point of the call
             logger.warning("guard(question=...) of %s raised %s", options.name, said(error))
-    for value in arguments.values():
-        if isinstance(value, str):
+    for name, value in arguments.items():
+        if isinstance(value, str) and name != options.conversation:
             return storable(value)
     return canonical_json(to_json(arguments))
 
@@ -140,6 +141,33 @@ def takes_self(function: Callable[..., Any]) -> bool:
     return first in ("self", "cls")
 
 
+def conversation_of(
+    options: GuardOptions, arguments: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> str | None:
+    """The conversation that this call belongs to; None where there is none.
+
+    An extractor that fails, or gives what is no id, is reported; the call then stands alone in the queue.
+    """
+    wanted = options.conversation
+    if wanted is None:
+        return None
+    if isinstance(wanted, str):
+        found = arguments.get(wanted, kwargs.get(wanted))
+    else:
+        try:
+            found = wanted(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the user's code, beside the point of the call
+            logger.warning("guard(conversation=...) of %s raised %s", options.name, said(error))
+            return None
+    if found is None:
+        return None
+    known = isinstance(found, str | UUID) or (isinstance(found, int) and not isinstance(found, bool))
+    if not known or not 1 <= len(named := str(found)) <= 200 or storable(named) != named:
+        logger.warning("guard(conversation=...) of %s gave no id of 1 to 200 characters", options.name)
+        return None
+    return named
+
+
 def make_call(
     options: GuardOptions, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Call:
@@ -154,6 +182,7 @@ def make_call(
         "task": options.task,
         "tenant": options.tenant,
         "side_effects": options.side_effects,
+        "conversation_id": conversation_of(options, arguments, args, kwargs),
         "idempotency_key": key_of(options, args, kwargs),
     }
     if options.is_tool:

@@ -72,6 +72,10 @@ def check_function(function: Callable[..., Any], options: GuardOptions) -> Kind:
         raise ConfigurationError(
             f"guard(documents={options.documents!r}): {options.name}{signature} has no such keyword"
         )
+    if isinstance(options.conversation, str) and not _has(signature, options.conversation):
+        raise ConfigurationError(
+            f"guard(conversation={options.conversation!r}): {options.name}{signature} has no such parameter"
+        )
     own_text = kind in (Kind.PLAIN, Kind.ASYNC) and returns_text(function)
     if options.idempotency_key is not None and not options.is_tool and options.build is None and not own_text:
         raise ConfigurationError(
@@ -88,6 +92,15 @@ def _takes(signature: inspect.Signature, keyword: str) -> bool:
     found = signature.parameters.get(keyword)
     if found is not None:
         return found.kind not in positional
+    return any(each.kind is inspect.Parameter.VAR_KEYWORD for each in signature.parameters.values())
+
+
+def _has(signature: inspect.Signature, name: str) -> bool:
+    """Is there a parameter of this name to read from, or a place where a keyword of any name goes?"""
+    gathering = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    found = signature.parameters.get(name)
+    if found is not None and found.kind not in gathering:
+        return name not in ("self", "cls")
     return any(each.kind is inspect.Parameter.VAR_KEYWORD for each in signature.parameters.values())
 
 

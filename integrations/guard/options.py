@@ -35,6 +35,7 @@ class GuardOptions:
         proposal: for tools, gets the response that proposed the call out of the arguments, to judge it by.
         idempotent: running the tool twice under one key is harmless.
         idempotency_key: gets the key out of the arguments; the same key never has its effect twice.
+        conversation: gets the conversation's id out of the arguments, or names the parameter that holds it.
         on_abstain, on_defer: "raise", a value to return instead, or a callable that gets the `Result`.
         stream: for generators, None buffers until the decision; "late" emits at once and ends with the `Result`.
 
@@ -55,6 +56,7 @@ class GuardOptions:
     proposal: Callable[..., Any] | None = None
     idempotent: bool = False
     idempotency_key: Callable[..., str] | None = None
+    conversation: Callable[..., Any] | str | None = None
     on_abstain: Any = RAISE
     on_defer: Any = RAISE
     stream: str | None = None
@@ -73,6 +75,8 @@ class GuardOptions:
                 self._refuse(f"{option}={getattr(self, option)!r}", "needs True or False")
         if self.documents is not None and not isinstance(self.documents, str):
             self._refuse(f"documents={self.documents!r}", "needs the name of a keyword")
+        if self.conversation is not None and not (isinstance(self.conversation, str) or callable(self.conversation)):
+            self._refuse(f"conversation={self.conversation!r}", "needs a callable or the name of a parameter")
         if self.stream not in (None, "late"):
             self._refuse(f"stream={self.stream!r}", "use None (buffer) or 'late'")
         if self.is_tool:
