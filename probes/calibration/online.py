@@ -19,6 +19,8 @@ EDGE = 1e-4
 """Nothing that is learned online says less than this or more than 1 minus this."""
 WEIGHT_CAP = 20.0
 _LARGEST = 100.0
+_TYPICAL = np.array([0.6, 0.15])
+"""Mean of g² along the two features at p(1 − p) = .15 and log-odds of ±2: what one outcome adds to A."""
 _Z90 = 1.6448536269514722
 
 Start = Literal["identity", "zero"]
@@ -29,20 +31,22 @@ class OnlineCalibration:
     """p ↦ probability, learned from (p, outcome) one at a time; the order matters.
 
     Online Platt: x = (logit p, 1), q = sigmoid(θ·x); after the outcome g = (q − y)x, A ← A + ggᵀ (by Sherman and
-    Morrison on its inverse), θ ← θ − A⁻¹g/β, and θ is drawn back to ‖θ‖ ≤ 100 in the norm of A. A⁻¹ starts at (βD)²I.
+    Morrison on its inverse), θ ← θ − A⁻¹g/β, and θ is drawn back to ‖θ‖ ≤ 100 in the norm of A.
 
-    Deviations from the paper, each an option:
-        start: "zero" (the paper) says .5 to everything at first, which throws away what the head learned offline;
-            "identity" starts at θ = (1, 0), that is at the head itself.
-        tracking: "mean" (the paper) gives out the running mean of outcomes in the bin of q, with one pseudo-outcome at
-            the bin's middle: ten values in all, so calls within a bin can no longer be told apart. "offset" adds the
-            bin's mean error, shrunk by `shrinkage` pseudo-outcomes without error, to q itself. "none" gives out q.
+    Deviations from the paper, each an option (`OnlineCalibration.as_published()` has none of them):
+        start: "zero" says .5 to everything at first, which throws away what the head learned offline; "identity" starts
+            at θ = (1, 0), that is at the head itself.
+        beta, prior_outcomes: the paper steps ten times as far as a Newton step (β = .1) from A⁻¹ = (βD)²I. A head that
+            rests on labels deserves more trust: by default β = 1, and A starts at what `prior_outcomes` typical
+            outcomes would have made it. None starts as the paper does.
+        tracking: "mean" gives out the running mean of outcomes in the bin of q, with one pseudo-outcome at the bin's
+            middle: ten values in all, so calls within a bin can no longer be told apart. "offset" adds the mean error
+            around q, shrunk by `shrinkage` pseudo-outcomes without error and interpolated between the middles of the
+            bins, to q itself. "none" gives out q.
 
     Args:
-        beta: step parameter; smaller moves faster.
-        diameter: D above.
+        diameter: D, where `prior_outcomes` is None.
         bins: of equal width, for calibeating.
-        shrinkage: pseudo-outcomes of "offset".
 
     Attributes:
         count: outcomes seen.
@@ -55,17 +59,20 @@ class OnlineCalibration:
     def __init__(
         self,
         *,
-        beta: float = 0.1,
+        beta: float = 1.0,
         diameter: float = 1.0,
         bins: int = 10,
         start: Start = "identity",
         tracking: Tracking = "offset",
-        shrinkage: float = 30.0,
+        shrinkage: float = 100.0,
+        prior_outcomes: float | None = 100.0,
     ) -> None:
         if not (beta > 0.0 and diameter > 0.0 and shrinkage > 0.0 and bins >= 1):
             raise ConfigurationError(
                 f"beta={beta}, diameter={diameter}, shrinkage={shrinkage} and bins={bins} must all be above 0"
             )
+        if prior_outcomes is not None and not (0.0 < prior_outcomes < math.inf):
+            raise ConfigurationError(f"prior_outcomes={prior_outcomes} must be above 0, or None")
         if start not in ("identity", "zero") or tracking not in ("offset", "mean", "none"):
             raise ConfigurationError(f"start={start!r}, tracking={tracking!r}: see the docstring for what there is")
         self.beta, self.diameter, self.bins = float(beta), float(diameter), int(bins)
@@ -73,11 +80,19 @@ class OnlineCalibration:
         self.tracking: Tracking = tracking
         self.shrinkage = float(shrinkage)
         self.theta = np.array([1.0, 0.0] if start == "identity" else [0.0, 0.0])
+        self.prior_outcomes = prior_outcomes
         self.inverse = np.eye(2) * (self.beta * self.diameter) ** 2
+        if prior_outcomes is not None:
+            self.inverse = np.diag(1.0 / (_TYPICAL * prior_outcomes))
         self.count = 0
         self._weight = self._predicted = self._observed = 0.0
         # Per bin: weight, sum of outcomes, sum of (outcome − q).
         self._bins = np.zeros((self.bins, 3))
+
+    @classmethod
+    def as_published(cls) -> Self:
+        """With the settings of the paper."""
+        return cls(beta=0.1, start="zero", tracking="mean", prior_outcomes=None)
 
     @property
     def mean_predicted(self) -> float:
@@ -163,12 +178,12 @@ class OnlineCalibration:
         return min(int(q * self.bins), self.bins - 1)
 
     def _tracked(self, q: float) -> float:
-        weight, outcomes, errors = self._bins[self._bin(q)]
         if self.tracking == "mean":
-            middle = (self._bin(q) + 0.5) / self.bins
-            q = (middle + outcomes) / (1.0 + weight)
+            weight, outcomes, _ = self._bins[self._bin(q)]
+            q = ((self._bin(q) + 0.5) / self.bins + outcomes) / (1.0 + weight)
         elif self.tracking == "offset":
-            q = q + errors / (weight + self.shrinkage)
+            offsets = self._bins[:, 2] / (self._bins[:, 0] + self.shrinkage)
+            q += float(np.interp(q, (np.arange(self.bins) + 0.5) / self.bins, offsets))
         return float(min(max(q, EDGE), 1.0 - EDGE))
 
     def to_dict(self) -> dict[str, Any]:
@@ -180,6 +195,7 @@ class OnlineCalibration:
             "start": self.start,
             "tracking": self.tracking,
             "shrinkage": self.shrinkage,
+            "prior_outcomes": self.prior_outcomes,
             "theta": self.theta.tolist(),
             "inverse": self.inverse.tolist(),
             "count": self.count,
@@ -206,6 +222,7 @@ class OnlineCalibration:
                 start=data["start"],
                 tracking=data["tracking"],
                 shrinkage=number(data, "shrinkage"),
+                prior_outcomes=None if data["prior_outcomes"] is None else number(data, "prior_outcomes"),
             )
         except (KeyError, TypeError, ValueError, ConfigurationError) as error:
             raise BadInput(f"stored online calibration cannot be read: {error}") from error

@@ -33,10 +33,13 @@ from demur import (
 )
 from demur.core.confidence import Confidence, Interval, Probability
 from demur.core.decision import Route, Stage
+from demur.core.errors import DemurError
 from demur.core.evidence import Captured, Evidence
 from demur.core.protocols import Generation
 from demur.core.response import ToolCall, TopToken
+from demur.core.run import RunState
 from demur.core.signal import RawScore, Signal
+from demur.memory.episode_store import EpisodeStore
 from demur.policies.policy import PolicyInput
 from demur.policies.tool_policy import ToolPolicy
 from demur.probes.binding import Binding, ModelBinding
@@ -160,6 +163,60 @@ def predicates_are_believed(patch: Patch) -> None:
     patch.setattr(ToolPolicy, "review_demanded", review_demanded)
 
 
+# 3. An edit from tool A to tool B bypasses B's policy.
+
+
+def an_edit_into_another_tool_is_gated(folder: Path) -> None:
+    settings = Settings(mode="enforce", tools={"delete": {"side_effects": "irreversible", "always_review": True}})
+    router = FrozenRouter(confidence=0.1, settings=settings, database=folder / "edit.db")
+    counted, delete = Counted(), Counted("delete")
+    router.register_tool(counted.tool)
+    router.register_tool(delete.tool)
+    waiting = router.run(refund(), tool=counted.tool, proposal=Generation(Response()))
+    Reviewer(router, "ada").edit(tool_name="delete", arguments={"everything": True})
+    resumed = router.resume(waiting.run_id)
+    assert (resumed.state, delete.uses, counted.uses) == (RunState.WAITING, [], [])
+    (item,) = Reviewer(router).waiting()
+    assert item.call.tool_name == "delete"
+
+
+def edits_keep_their_approval(patch: Patch) -> None:
+    from demur.router.resumption import Resumption
+
+    patch.setattr(Resumption, "tool_changed", property(lambda self: False))
+
+
+# 4. A rejected call still runs.
+
+
+def a_rejected_call_does_not_run(folder: Path) -> None:
+    router, counted = FrozenRouter(confidence=0.1, database=folder / "reject.db"), Counted()
+    router.register_tool(counted.tool)
+    waiting = router.run(refund(), tool=counted.tool, proposal=Generation(Response()))
+    Reviewer(router).reject(note="no")
+    for act in (lambda: router.resume(waiting.run_id), lambda: router.poll(waiting.run_id), router.resume_all):
+        with contextlib.suppress(DemurError):
+            act()
+    assert counted.uses == []
+
+
+def rejections_are_not_looked_at(patch: Patch) -> None:
+    """Every resolution counts as an approval, and a rejection leaves its run waiting."""
+    from demur.core.review_item import Resolution, Verdict
+    from demur.review import queue
+
+    def approving(connection: Any, item: Any, resolution: Resolution, now: Any) -> None:
+        return None
+
+    patch.setattr(queue, "settle_resolved", approving)
+    whole = Resolution.model_dump_json
+    patch.setattr(
+        Resolution,
+        "model_dump_json",
+        lambda self, **options: whole(self.model_copy(update={"verdict": Verdict.APPROVE}), **options),
+    )
+
+
 # 5. Replays duplicate side effects.
 
 
@@ -182,6 +239,27 @@ def keys_are_forgotten(patch: Patch) -> None:
     patch.setattr(log, "by_key", lambda *_: None)
     patch.setattr(log, "run_row", lambda *given: {**whole_row(*given), "idempotency_key": None})
     patch.setattr(EffectLog, "run_once", lambda self, key, run_id, name, arguments, run, **_: run())
+
+
+# 6. The model re-issues a rejected call in a loop.
+
+
+def a_rejected_call_is_cut_when_it_comes_again(folder: Path) -> None:
+    router, counted = FrozenRouter(confidence=0.1, database=folder / "again.db"), Counted()
+    call = {"conversation_id": "c1"}
+    router.run(refund(**call), tool=counted.tool, proposal=Generation(Response()))
+    Reviewer(router).reject(note="not covered")
+    for _ in range(5):
+        again = router.run(refund(**call), tool=counted.tool, proposal=Generation(Response()))
+        assert (again.route, again.state) == (Route.ABSTAIN, RunState.DONE)
+    assert Reviewer(router).waiting() == ()
+    assert counted.uses == []
+
+
+def rejections_are_forgotten(patch: Patch) -> None:
+    from demur.router import tool_plan
+
+    patch.setattr(tool_plan, "rejected_before", lambda *_: None)
 
 
 # 7. A missing signal reads as confident or neutral.
@@ -263,6 +341,31 @@ def any_number_is_a_probability(patch: Patch) -> Iterator[None]:
     finally:
         field.annotation = before
         Confidence.model_rebuild(force=True)
+
+
+# 10. Duplicates double-count.
+
+
+def the_same_grade_counts_once(folder: Path) -> None:
+    router = FrozenRouter(ScriptedModel(lambda call: "Paris"), confidence=0.9, database=folder / "twice.db")
+    result = router.run(Call.ask("What is the capital of France?"))
+    for _ in range(5):
+        router.record_outcome(result.response_id or "", True, source_name="ada")
+        router.learning.catch_up()
+    assert router.queue.outcomes.counts().total == 1
+    assert EpisodeStore(router.database).count(tenant=None) == 1
+    said = [count for _, count in ((key, state.count) for key, state in router.learning.online.states())]
+    assert said in ([1], [])
+
+
+def every_delivery_counts(patch: Patch) -> None:
+    from demur.core.record import new_id
+    from demur.router.learning import episode_writer
+
+    patch.setattr(episode_writer, "episode_id", lambda response_id: new_id("epi"))
+    from demur.core.database import outcome_log
+
+    patch.setattr(outcome_log, "_same", lambda stored, outcome: False)
 
 
 # 11. Sign errors.
@@ -369,21 +472,62 @@ def everything_counts(patch: Patch) -> None:
     patch.setattr(TokenTrace, "answer_logprobs", property(lambda self: self.logprobs))
 
 
+# 15. Edited arguments lose their type.
+
+TYPED = {"n": 3, "x": [1, {"a": None}], "f": 3.0, "s": "3", "t": True}
+
+
+def edited_arguments_keep_their_types(folder: Path) -> None:
+    router, counted = FrozenRouter(confidence=0.1, database=folder / "types.db"), Counted()
+    router.register_tool(counted.tool)
+    waiting = router.run(refund(), tool=counted.tool, proposal=Generation(Response()))
+    Reviewer(router).edit(arguments=TYPED)
+    router.resume(waiting.run_id)
+    (used,) = counted.uses
+    assert used == TYPED
+    assert [type(value) for value in used.values()] == [int, list, float, str, bool]
+
+
+def arguments_become_text(patch: Patch) -> None:
+    """As a form of text fields gives them back."""
+    from demur.router import log
+
+    whole = log.resumption_of
+
+    def as_text(*given: Any) -> Any:
+        found = whole(*given)
+        return found.model_copy(update={"arguments": {name: str(value) for name, value in found.arguments.items()}})
+
+    patch.setattr(log, "resumption_of", as_text)
+
+
 FAULTS: dict[int, Fault] = {
     fault.number: fault
     for fault in (
         Fault(1, "a typo in a gate's configuration auto-approves", typo_is_refused, unknown_keys_pass),
         Fault(2, "a predicate returning None skips review", odd_predicate_means_review, predicates_are_believed),
+        Fault(
+            3, "an edit bypasses the new tool's policy", an_edit_into_another_tool_is_gated, edits_keep_their_approval
+        ),
+        Fault(4, "a rejected call still runs", a_rejected_call_does_not_run, rejections_are_not_looked_at),
         Fault(5, "replays duplicate side effects", replay_has_one_effect, keys_are_forgotten),
+        Fault(6, "a rejected call comes again", a_rejected_call_is_cut_when_it_comes_again, rejections_are_forgotten),
         Fault(7, "a missing signal reads as confident", missing_signal_is_not_confident, missing_is_neutral),
         Fault(8, "NaN poisons aggregates", nan_stays_where_it_is, nan_is_let_through),
         Fault(9, "scores are not probabilities", scores_are_not_probabilities, any_number_is_a_probability),
+        Fault(10, "duplicates double-count", the_same_grade_counts_once, every_delivery_counts),
         Fault(11, "sign errors", peaked_is_surer_than_uniform, direction_is_dropped),
         Fault(12, "thresholds go stale", stale_artefact_is_refused, artefacts_are_not_checked),
         Fault(13, "degenerate calibration sets", degenerate_sets_are_refused, any_set_will_do),
         Fault(14, "format tokens and ids distort confidence", ids_and_format_do_not_count, everything_counts),
+        Fault(15, "edited arguments lose their type", edited_arguments_keep_their_types, arguments_become_text),
     )
 }
+
+
+def test_all_fifteen_are_here() -> None:
+    assert sorted(FAULTS) == list(range(1, 16))
+
 
 each_fault = pytest.mark.parametrize("fault", FAULTS.values(), ids=lambda fault: f"{fault.number:02}-{fault.name[:40]}")
 

@@ -25,7 +25,7 @@ def stream(seed, count, slope=1.0, shift=0.0):
 
 
 def test_the_first_newton_step_by_hand():
-    online = OnlineCalibration(start="zero", tracking="none")
+    online = OnlineCalibration(beta=0.1, start="zero", tracking="none", prior_outcomes=None)
     assert online.predict(0.9) == pytest.approx(0.5)
     online.update(0.5, True)  # x = (0, 1), q = .5, g = (0, −.5)
     # A⁻¹ = .01 I; after: .01 / (1 + .01 · .25) in the second place. θ₂ = .5 · that / .1
@@ -33,8 +33,21 @@ def test_the_first_newton_step_by_hand():
     assert online.theta == pytest.approx([0.0, 0.5 * (0.01 / 1.0025) / 0.1])
 
 
+def test_a_prior_is_worth_as_many_outcomes_as_it_says():
+    """One wrong outcome at p = .5 moves the intercept by a Newton step from 40 typical outcomes."""
+    online = OnlineCalibration(tracking="none", prior_outcomes=40.0)
+    online.update(0.5, False)  # x = (0, 1), g = (0, .5), A₂₂ = .15 · 40 = 6, then 6.25
+    assert online.theta == pytest.approx([1.0, -0.5 / 6.25])
+
+
+def test_as_published_nothing_is_changed():
+    online = OnlineCalibration.as_published()
+    assert (online.beta, online.start, online.tracking) == (0.1, "zero", "mean")
+    assert online.inverse == pytest.approx(np.eye(2) * 0.01)
+
+
 def test_the_paper_s_tracking_by_hand():
-    online = OnlineCalibration(tracking="mean", beta=1e6)  # a line that hardly moves
+    online = OnlineCalibration(tracking="mean", prior_outcomes=1e9)  # a line that hardly moves
     assert online.predict(0.62) == pytest.approx(0.65)  # one pseudo-outcome at the middle of its bin
     online.update(0.62, True)
     assert online.predict(0.62) == pytest.approx((0.65 + 1.0) / 2.0, abs=1e-4)
@@ -42,10 +55,12 @@ def test_the_paper_s_tracking_by_hand():
 
 
 def test_offsets_by_hand():
-    online = OnlineCalibration(tracking="offset", shrinkage=3.0, beta=1e6)
-    assert online.predict(0.62) == pytest.approx(0.62)
-    online.update(0.62, False)
-    assert online.predict(0.62) == pytest.approx(0.62 - 0.62 / 4.0, abs=1e-4)
+    online = OnlineCalibration(tracking="offset", shrinkage=3.0, prior_outcomes=1e9)
+    assert online.predict(0.65) == pytest.approx(0.65)
+    online.update(0.65, False)
+    assert online.predict(0.65) == pytest.approx(0.65 - 0.65 / 4.0, abs=1e-4)
+    assert online.predict(0.70) == pytest.approx(0.70 - 0.5 * 0.65 / 4.0, abs=1e-4)  # half-way to the next bin
+    assert online.predict(0.80) == pytest.approx(0.80, abs=1e-4)
 
 
 @pytest.mark.parametrize(("slope", "shift"), [(1.0, -1.5), (0.4, 0.5), (2.0, 1.0)])
@@ -107,7 +122,7 @@ def test_whatever_comes_it_stays_a_probability_and_survives_json(pairs, probe, t
 
 
 def test_the_line_is_drawn_back_when_it_runs_away():
-    online = OnlineCalibration(beta=1e-3, tracking="none")
+    online = OnlineCalibration(beta=1e-3, tracking="none", prior_outcomes=None)
     for _ in range(300):
         online.update(0.999, False)
         online.update(0.001, True)
