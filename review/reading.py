@@ -11,6 +11,7 @@ from ..core.database import Database
 from ..core.database.tables import review_items as items
 from ..core.errors import BadInput
 from ..core.review_item import ReviewItem, ReviewState
+from .context import Context, context_of
 from .conversations import UNDECIDED, Entry, entries_of, opens_entry, undecided_in
 from .rows import item_of
 
@@ -39,6 +40,11 @@ class QueueReading:
         if item.call.conversation_id is None:
             return self._all(select(items).where(items.c.id == item.id, items.c.state.in_(UNDECIDED)))
         return self._all(select(items).where(undecided_in(item.call.tenant, item.call.conversation_id)))
+
+    def context(self, item: ReviewItem, *, limit: int = 5) -> Context:
+        """What a reviewer sees beside the item: its kind of turn, and the `limit` turns of its conversation before."""
+        with self.database.reading() as connection:
+            return context_of(connection, item, limit)
 
     def counts(self, *, tenant: str | None = None, task: str | None = None) -> dict[ReviewState, int]:
         """How many items are in each state (0 included)."""
@@ -126,6 +132,9 @@ class QueueReading:
 
     async def aconversation(self, item: ReviewItem) -> Items:
         return await asyncio.to_thread(self.conversation, item)
+
+    async def acontext(self, item: ReviewItem, *, limit: int = 5) -> Context:
+        return await asyncio.to_thread(self.context, item, limit=limit)
 
     async def acounts(self, *, tenant: str | None = None, task: str | None = None) -> dict[ReviewState, int]:
         return await asyncio.to_thread(self.counts, tenant=tenant, task=task)
