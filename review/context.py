@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pydantic import ValidationError
 from sqlalchemy import Connection, or_, select
 
 from ..core.call import Call
 from ..core.database.tables import runs
+from ..core.errors import StoreError
 from ..core.record import Record
 from ..core.review_item import ReviewItem
 from ..core.run import NotStored, RunState
@@ -74,10 +76,13 @@ def context_of(connection: Connection, item: ReviewItem, limit: int) -> Context:
 
 
 def _turn(row: Any) -> EarlierTurn:
-    question = limited(Call.model_validate_json(row.call).question, TEXT_LIMIT)
-    if row.result is None:
+    try:
+        question = limited(Call.model_validate_json(row.call).question, TEXT_LIMIT)
+        result = None if row.result is None else unpack_result(row.result)
+    except (ValidationError, StoreError):  # one damaged row must not hide the item itself
+        return EarlierTurn(run_id=row.id, question="(this turn is damaged in the database)", answer=None, ending="")
+    if result is None:
         return EarlierTurn(run_id=row.id, question=question, answer=None, ending=row.state)
-    result = unpack_result(row.result)
     ending = row.state if result.state is RunState.WAITING else result.route.value
     answer = limited(_text(result.value), TEXT_LIMIT) if result.delivered else None
     return EarlierTurn(run_id=row.id, question=question, answer=answer, ending=ending)

@@ -7,24 +7,22 @@ characters and text-direction overrides made visible.
 from __future__ import annotations
 
 import getpass
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
-from ...core.call import CallKind
 from ...core.clock import SystemClock
-from ...core.errors import BadInput, DemurError, LeaseLost, StaleItem
+from ...core.errors import BadInput
 from ...core.files import read_named
-from ...core.review_item import Resolution, ReviewItem, ReviewKind, ReviewState, Verdict
+from ...core.review_item import ReviewState, Verdict
 from ...core.text import printable
 from ...review.queue import ReviewQueue
 from ...router.settings import Settings
 from .existing import existing
+from .review_deciding import decide, must_get, parse_arguments
 from .review_panel import panel_of, table_of
+from .review_walk import work_through
 
 app = typer.Typer(
     help="Work through the calls that wait for a human.",
@@ -57,10 +55,10 @@ def list_items(
     limit: Annotated[int, typer.Option(min=1, max=10_000)] = 50,
     after: Annotated[str | None, typer.Option(help="Go on after this id.")] = None,
 ) -> None:
-    """List items, oldest first."""
+    """List what waits and what was decided, oldest first; calls of one conversation that wait are one line."""
     queue = _queue(database)
     counts = queue.counts(tenant=tenant, task=task)
-    _console().print(table_of(queue.list(state, tenant, task, limit, after)))
+    _console().print(table_of(queue.entries(state, tenant, task, limit, after)))
     typer.echo(", ".join(f"{number} {each.value}" for each, number in counts.items()))
 
 
@@ -71,8 +69,9 @@ def show(
     full: Annotated[bool, typer.Option("--full", help="Show long texts to their end.")] = False,
 ) -> None:
     """Show one item, without claiming it."""
-    item = _must_get(_queue(database), item_id)
-    _console().print(panel_of(item, limit=10_000_000) if full else panel_of(item))
+    queue = _queue(database)
+    item = must_get(queue, item_id)
+    _console().print(panel_of(item, 10_000_000 if full else 4000, queue.context(item)))
 
 
 @app.command("next")
@@ -82,23 +81,8 @@ def next_item(
     tenant: TenantOption = None,
     task: TaskOption = None,
 ) -> None:
-    """Claim the most urgent item, show it, ask for a decision; again until there is none left."""
-    queue, name = _queue(database), _reviewer(reviewer)
-    skipped: list[str] = []
-    try:
-        while (item := queue.claim(name, tenant=tenant, task=task)) is not None:
-            _console().print(panel_of(item))
-            said = _ask(queue, item, name)
-            if said == "quit":
-                queue.release(item.id, name)
-                return
-            if said == "skip":
-                # Kept leased until the end, so that the next claim gives another one.
-                skipped.append(item.id)
-        typer.echo("Nothing is waiting." if not skipped else f"Nothing else is waiting ({len(skipped)} skipped).")
-    finally:
-        for item_id in skipped:
-            _quietly(lambda item_id=item_id: queue.release(item_id, name))
+    """Claim the most urgent conversation or item, show it call by call, ask for decisions; until none is left."""
+    work_through(_queue(database), _reviewer(reviewer), _console().print, tenant=tenant, task=task)
 
 
 @app.command("approve")
@@ -109,7 +93,7 @@ def approve(
     note: NoteOption = "",
 ) -> None:
     """Let the proposal through (for an effect of which nobody knows: it did happen)."""
-    _decide(database, item_id, reviewer, verdict=Verdict.APPROVE, note=note)
+    decide(_queue(database), item_id, _reviewer(reviewer), verdict=Verdict.APPROVE, note=note)
 
 
 @app.command("reject")
@@ -120,7 +104,7 @@ def reject(
     note: NoteOption = "",
 ) -> None:
     """Withhold the proposal (for an effect of which nobody knows: it did not happen)."""
-    _decide(database, item_id, reviewer, verdict=Verdict.REJECT, note=note)
+    decide(_queue(database), item_id, _reviewer(reviewer), verdict=Verdict.REJECT, note=note)
 
 
 @app.command("edit")
@@ -137,10 +121,10 @@ def edit(
 ) -> None:
     """Let a corrected answer or tool call through."""
     text = _one_of("--arguments", arguments, arguments_file)
-    _decide(
-        database,
+    decide(
+        _queue(database),
         item_id,
-        reviewer,
+        _reviewer(reviewer),
         verdict=Verdict.EDIT,
         answer=_one_of("--answer", answer, answer_file),
         arguments=None if text is None else parse_arguments(text),
@@ -160,7 +144,7 @@ def respond(
 ) -> None:
     """Answer the caller yourself."""
     text = _one_of("--answer", answer, answer_file)
-    _decide(database, item_id, reviewer, verdict=Verdict.RESPOND, answer=text, note=note)
+    decide(_queue(database), item_id, _reviewer(reviewer), verdict=Verdict.RESPOND, answer=text, note=note)
 
 
 @app.command("expire")
@@ -172,117 +156,10 @@ def expire(database: DatabaseOption = None) -> None:
     typer.echo(f"{len(expired)} expired")
 
 
-def parse_arguments(text: str) -> dict[str, Any]:
-    """Tool arguments from JSON, every type kept.
-
-    Raises:
-        BadInput: not one JSON object, a key twice, or NaN or an infinity.
-    """
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) != len(pairs):
-            raise ValueError(f"a key appears twice among {[key for key, _ in pairs]}")
-        return dict(pairs)
-
-    def refuse(constant: str) -> Any:
-        raise ValueError(f"{constant} is not JSON")
-
-    try:
-        value = json.loads(text, object_pairs_hook=once, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"the arguments are not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise BadInput(f"the arguments must be a JSON object such as {{}}, not {printable(text, 100)!r}")
-    return value
-
-
-def _ask(queue: ReviewQueue, item: ReviewItem, reviewer: str) -> str:
-    """Ask until something was decided: "decided", "skip", "quit" or "lost"."""
-    while True:
-        choices = "a/r/s/q" if item.kind is ReviewKind.EFFECT_UNKNOWN else "a/e/r/s/q"
-        said = typer.prompt(f"[a]pprove, [e]dit, [r]eject, [s]kip, [q]uit ({choices})").strip().lower()
-        if said in ("q", "quit"):
-            return "quit"
-        if said in ("s", "skip"):
-            return "skip"
-        try:
-            parts = _parts(item, said)
-            if parts is None:
-                continue
-            _resolve(queue, item, reviewer, parts)
-            return "decided"
-        except (LeaseLost, StaleItem) as error:
-            typer.echo(printable(str(error)))
-            return "lost"
-        except BadInput as error:
-            typer.echo(printable(str(error)))
-
-
-def _parts(item: ReviewItem, said: str) -> dict[str, Any] | None:
-    if said in ("a", "approve"):
-        return {"verdict": Verdict.APPROVE}
-    if said in ("r", "reject"):
-        return {
-            "verdict": Verdict.REJECT,
-            "note": typer.prompt("why (the caller is told)", default="", show_default=False),
-        }
-    if said not in ("e", "edit"):
-        return None
-    if item.call.kind is CallKind.TOOL:
-        return {
-            "verdict": Verdict.EDIT,
-            "arguments": parse_arguments(typer.prompt("arguments (JSON object, one line)")),
-        }
-    return {"verdict": Verdict.EDIT, "answer": typer.prompt("the right answer")}
-
-
-def _decide(database: str | None, item_id: str, reviewer: str | None, **parts: Any) -> None:
-    """Claim, decide; an item that was claimed only for this is given back where the decision is refused."""
-    queue, name = _queue(database), _reviewer(reviewer)
-    before = _must_get(queue, item_id)
-    if before.state is ReviewState.RESOLVED:
-        _resolve(queue, before, name, parts)  # the same decision again is fine, another one is refused
-        return
-    item = queue.claim(name, item_id=item_id)
-    if item is None:
-        held = f", leased to {before.lease_owner!r}" if before.state is ReviewState.CLAIMED else ""
-        raise StaleItem(f"review item {item_id!r} is {before.state}{held}; it cannot be decided now")
-    try:
-        _resolve(queue, item, name, parts)
-    except DemurError:
-        if before.state is ReviewState.OPEN:
-            _quietly(lambda: queue.release(item_id, name))
-        raise
-
-
-def _resolve(queue: ReviewQueue, item: ReviewItem, reviewer: str, parts: dict[str, Any]) -> None:
-    try:
-        resolution = Resolution(reviewer=reviewer, resolved_at=queue.clock.now(), **parts)
-    except ValidationError as error:
-        raise BadInput("; ".join(each["msg"] for each in error.errors(include_input=False))) from error
-    queue.resolve(item.id, resolution, version=item.version)
-    typer.echo(f"{printable(item.id, 100)} {resolution.verdict.value}: stored")
-
-
-def _quietly(give_back: Callable[[], Any]) -> None:
-    """Give a lease back; where that fails it runs out by itself."""
-    try:
-        give_back()
-    except DemurError as error:
-        typer.echo(printable(str(error)), err=True)
-
-
 def _queue(database: str | None) -> ReviewQueue:
     settings = Settings.load()
     store = existing(database if database is not None else settings.database)
     return ReviewQueue(store, SystemClock(), lease_seconds=settings.review.lease_seconds)
-
-
-def _must_get(queue: ReviewQueue, item_id: str) -> ReviewItem:
-    item = queue.get(item_id)
-    if item is None:
-        raise BadInput(f"there is no review item {item_id!r}")
-    return item
 
 
 def _reviewer(name: str | None) -> str:

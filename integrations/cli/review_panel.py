@@ -14,17 +14,37 @@ from ...core.call import Call, CallKind
 from ...core.confidence import Confidence
 from ...core.review_item import ReviewItem, ReviewKind
 from ...core.text import printable
+from ...core.turn import TurnKind
+from ...review.context import Context
+from ...review.conversations import Entry
 
 _CONTRIBUTIONS = 5
+EARLIER_LIMIT = 300
+_TURNS = {
+    TurnKind.ANSWER: "an answer",
+    TurnKind.REFUSAL: "a refusal: to approve it says that refusing is right",
+    TurnKind.CLARIFICATION: "a question back: to approve it says that asking is right",
+    TurnKind.TOOL_CALL: "a tool call",
+}
 
 
-def panel_of(item: ReviewItem, limit: int = 4000) -> Panel:
-    """Everything a reviewer needs to decide; of each text at most `limit` characters, saying how many are left off."""
+def panel_of(item: ReviewItem, limit: int = 4000, context: Context | None = None, place: str = "") -> Panel:
+    """Everything a reviewer needs to decide; of each text at most `limit` characters, saying how many are left off.
+
+    Args:
+        context: the kind of turn and the turns before; of each of those at most `EARLIER_LIMIT` characters.
+        place: which item of its conversation this is, such as "2 of 3".
+    """
 
     def headed(head: str, body: str) -> Text:
         return Text.assemble((f"{printable(head, 100)}\n", "bold"), printable(body, limit), "\n")
 
-    parts: list[RenderableType] = [headed("Why it is here", item.reason)]
+    parts: list[RenderableType] = []
+    if item.call.conversation_id is not None:
+        parts.append(headed("Conversation", item.call.conversation_id))
+    if context is not None and context.earlier:
+        parts.append(headed("Earlier in it", "\n".join(_earlier(context))))
+    parts.append(headed("Why it is here", item.reason))
     tool = item.call.kind is CallKind.TOOL
     parts += [headed(message.role, message.content) for message in item.call.messages]
     if tool:
@@ -34,24 +54,27 @@ def panel_of(item: ReviewItem, limit: int = 4000) -> Panel:
         parts.append(headed("To decide", "Did it happen? approve: it did; reject: it did not."))
     elif not tool:
         parts.append(headed("Proposed answer", "(none)" if item.proposed is None else item.proposed))
+    if context is not None and context.turn is not None:
+        parts.append(headed("Kind of turn", _TURNS[context.turn]))
     parts.append(headed("Confidence", confidence_in_words(item.confidence)))
     if item.due_at is not None:
         parts.append(headed("Due", f"{item.due_at:%Y-%m-%d %H:%M:%S} UTC, then: {item.on_expiry.value}"))
     if item.resolution is not None:
         parts.append(headed("Decided", _resolution(item)))
     where = f"{item.call.task} / {item.call.tenant} · {item.state.value}"
-    return Panel(
-        Group(*parts), title=Text(printable(item.id, 100)), subtitle=Text(printable(where, 200)), title_align="left"
-    )
+    title = f"{printable(item.id, 100)} · {place}" if place else printable(item.id, 100)
+    return Panel(Group(*parts), title=Text(title), subtitle=Text(printable(where, 200)), title_align="left")
 
 
-def table_of(items: Sequence[ReviewItem]) -> Table:
-    """One line for each item."""
-    table = Table("id", "state", "kind", "task", "confidence", "question", "held by")
-    for item in items:
+def table_of(entries: Sequence[Entry]) -> Table:
+    """One line for each entry, with its oldest item."""
+    table = Table("id", "calls", "state", "kind", "task", "confidence", "question", "held by")
+    for entry in entries:
+        item = entry.items[0]
         sure = "-" if item.confidence is None else f"{item.confidence.value:.2f}"
-        cells = [item.id, item.state.value, item.kind.value, item.call.task, sure]
-        cells += [item.call.question, item.lease_owner or ""]
+        states = ", ".join(dict.fromkeys(each.state.value for each in entry.items))
+        cells = [item.id, str(len(entry.items)), states, item.kind.value, item.call.task, sure]
+        cells += [item.call.question, entry.lease_owner or ""]
         # Ids are never cut: they are what the other commands take.
         table.add_row(
             *(Text(_line(cell), overflow="fold" if not number else "ellipsis") for number, cell in enumerate(cells))
@@ -79,6 +102,15 @@ def confidence_in_words(confidence: Confidence | None) -> str:
     return "\n".join(lines)
 
 
+def _earlier(context: Context) -> list[str]:
+    """Two lines a turn, each on one line whatever it holds."""
+    lines = ["(more before)"] if context.left_off else []
+    for turn in context.earlier:
+        answer = f"({turn.ending}: nothing was delivered)" if turn.answer is None else turn.answer
+        lines += [f"> {_line(turn.question, EARLIER_LIMIT)}", f"  {_line(answer, EARLIER_LIMIT)}"]
+    return lines
+
+
 def _odds(probability: float) -> str:
     if 0.1 <= probability <= 0.9:
         return f"about {round(probability * 10)} in 10"
@@ -87,8 +119,8 @@ def _odds(probability: float) -> str:
     return "fewer than 1 in 100" if probability < 0.5 else "more than 99 in 100"
 
 
-def _line(text: str) -> str:
-    return " ".join(printable(text, 200).split())
+def _line(text: str, limit: int = 200) -> str:
+    return " ".join(printable(text, limit).split())
 
 
 def _pretty(call: Call) -> str:
