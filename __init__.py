@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .core.response import Cost, Response, TokenTrace
     from .core.run import Result, Run
     from .core.utility import Utility
+    from .integrations.langchain.chat_model import LocalChatModel
     from .integrations.langchain.middleware import DemurMiddleware
     from .integrations.models.function import FunctionModel
     from .integrations.models.huggingface.model import HuggingFaceModel
@@ -65,6 +66,7 @@ _HOME = {
     "HybridRetriever": ".integrations.retrieval.hybrid",
     "Interval": ".core.confidence",
     "LangChainModel": ".integrations.models.langchain",
+    "LocalChatModel": ".integrations.langchain.chat_model",
     "Message": ".core.call",
     "Mode": ".core.decision",
     "ModelError": ".core.errors",
@@ -106,6 +108,7 @@ __all__ = [
     "HybridRetriever",
     "Interval",
     "LangChainModel",
+    "LocalChatModel",
     "Message",
     "Mode",
     "ModelError",
