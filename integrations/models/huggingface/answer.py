@@ -111,17 +111,24 @@ def answer_span(pieces: Sequence[str], answer: AnswerText) -> tuple[int, int]:
         pieces: the text of each generated token, in order, as `AnswerText` was fed.
         answer: after feeding.
     """
-    if answer.start is None or answer.end <= answer.start:
-        return 0, 0
+    return (0, 0) if answer.start is None else token_span(pieces, answer.start, answer.end)
+
+
+def token_span(pieces: Sequence[str], start: int, end: int) -> tuple[int, int]:
+    """Half-open span of the tokens that wrote at least one of the characters [start, end) of the joined pieces.
+
+    (0, 0) where that is nothing.
+    """
     first = last = None
     offset = 0
     for index, piece in enumerate(pieces):
-        if offset < answer.end and offset + len(piece) > answer.start:
+        if offset < end and offset + len(piece) > start:
             first = index if first is None else first
             last = index
         offset += len(piece)
-    assert first is not None and last is not None
+    if end <= start or first is None or last is None:
+        return 0, 0
     # A character made of several tokens is credited to the last of them; the ones before it belong to it as well.
-    while first > 0 and pieces[first - 1] == "" and answer.start == sum(map(len, pieces[:first])):
+    while first > 0 and pieces[first - 1] == "" and start == sum(map(len, pieces[:first])):
         first -= 1
     return first, last + 1

@@ -16,7 +16,7 @@ from .assemble import Assembler, Plan, captured_prompt, stopped_generation
 from .decoding import Decoding, neutral_defaults, seeded
 from .lens import check_final_layer
 from .recorder import Tape, TokenStatistics, Window
-from .row import Row
+from .row import Locate, Row
 
 if TYPE_CHECKING:
     import torch
@@ -32,11 +32,13 @@ class Listener:
         gate: asked after the prompt.
         text: told each new piece of the (single) answer.
         cancel: set from another thread to end early.
+        locate: says which part of the answer's text is judged; see `row.Locate`.
     """
 
     gate: Gate | None = None
     text: Callable[[str], None] | None = None
     cancel: Event = field(default_factory=Event)
+    locate: Locate | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Engine:
                 eos=self.eos,
                 limit=decoding.max_new_tokens,
                 own_states=bool(plan.hidden_layers),
+                locate=listener.locate,
             )
             for _ in prompts
         ]
@@ -124,7 +127,7 @@ class Engine:
                 return captured, Tape()
 
         def finished(input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
-            row = self._fresh_row(decoding)
+            row = self._fresh_row(decoding, listener)
             for token in input_ids[0, len(prompt) :].tolist():
                 row.feed(token)
             return torch.tensor([row.done or listener.cancel.is_set()], device=input_ids.device)
@@ -137,15 +140,22 @@ class Engine:
             assistant_model=self.assistant,
             stopping_criteria=_criteria(finished),
         )
-        row = rows[0] = self._fresh_row(decoding)
+        row = rows[0] = self._fresh_row(decoding, listener)
         for token in sequence[0, len(prompt) :].tolist():
             row.feed(token)
             if listener.text is not None and (piece := row.answer.fresh()):
                 listener.text(piece)
         return None, self._teacher_forced(prompt, row.ids, plan)
 
-    def _fresh_row(self, decoding: Decoding) -> Row:
-        return Row(self.tokenizer, stop=decoding.stop, eos=self.eos, limit=decoding.max_new_tokens, own_states=False)
+    def _fresh_row(self, decoding: Decoding, listener: Listener) -> Row:
+        return Row(
+            self.tokenizer,
+            stop=decoding.stop,
+            eos=self.eos,
+            limit=decoding.max_new_tokens,
+            own_states=False,
+            locate=listener.locate,
+        )
 
     def _teacher_forced(self, prompt: Sequence[int], ids: Sequence[int], plan: Plan) -> Tape:
         import torch

@@ -169,6 +169,26 @@ class HuggingFaceModel:
     def decoding(self) -> Decoding:
         return self._decoding
 
+    @property
+    def tokenizer(self) -> Any:
+        """The transformers tokenizer. Do not change it."""
+        return self._tokenizer
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """Ids of the tokens that end a turn."""
+        return self._engine.eos
+
+    @property
+    def system(self) -> str | None:
+        """System text that is put before every conversation."""
+        return self._system
+
+    @property
+    def chats(self) -> bool:
+        """Prompts are written with the tokenizer's chat template."""
+        return self._chat
+
     def with_decoding(self, **changes: Any) -> HuggingFaceModel:
         """The same weights with other decoding settings (fields of `Decoding`); this model stays as it is."""
         other = HuggingFaceModel.__new__(HuggingFaceModel)
@@ -210,13 +230,15 @@ class HuggingFaceModel:
         return plain_prompt(call, self._template, documents, self._system)
 
     def _encode(self, call: Call, documents: Sequence[Document]) -> list[int]:
-        text = self.prompt(call, documents)
+        return self._tokens(self.prompt(call, documents), whose=f"call {call.id}", chat=self._chat)
+
+    def _tokens(self, text: str, *, whose: str, chat: bool) -> list[int]:
         # A chat template writes its own beginning-of-sequence token.
-        ids = list(self._tokenizer(text, add_special_tokens=not self._chat, verbose=False)["input_ids"])
-        if not self._chat and ids and ids[-1] in self._engine.eos:
+        ids = list(self._tokenizer(text, add_special_tokens=not chat, verbose=False)["input_ids"])
+        if not chat and ids and ids[-1] in self._engine.eos:
             ids.pop()  # some tokenizers close every text; then there would be nothing to go on from
         if not ids:
-            raise BadInput(f"the prompt of call {call.id} has no tokens in the vocabulary of {self.name}")
+            raise BadInput(f"the prompt of {whose} has no tokens in the vocabulary of {self.name}")
         if self._limit is not None and len(ids) + self._decoding.max_new_tokens > self._limit:
             raise PromptTooLong(len(ids), self._limit)
         return ids
@@ -334,6 +356,19 @@ class HuggingFaceModel:
             return self._run([self._encode(call, documents)], capture, Listener(text=put, cancel=cancel))[0]
 
         return AsyncTextStream(produce)
+
+    def continue_chat(
+        self, prompt: str, *, capture: CaptureRequest | None = None, listener: Listener | None = None
+    ) -> Generation:
+        """Go on from a conversation that `chat.ChatTemplate` wrote; control tokens in it count as such.
+
+        Args:
+            listener: who hears pieces of text, may cancel, and says which part of the answer is judged.
+
+        Raises:
+            PromptTooLong, ConfigurationError, ModelError: as `generate`.
+        """
+        return self._run([self._tokens(prompt, whose="a chat", chat=True)], capture, listener or Listener())[0]
 
     def _run(
         self, prompts: list[list[int]], capture: CaptureRequest | None, listener: Listener, *, batch: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -92,17 +92,19 @@ def require_question(call: Call) -> None:
         raise BadInput(f"call {call.id} has no question: its newest user message is missing or blank")
 
 
+def defuser(special: Iterable[str]) -> Callable[[str], str]:
+    """A function that breaks up control tokens in a text; nothing is taken out, so no new one can come together."""
+    tokens = sorted({token for token in special if len(token.strip()) > 2}, key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, tokens))) if tokens else None
+    return lambda text: pattern.sub(lambda match: match[0][0] + " " + match[0][1:], text) if pattern else text
+
+
 def cleaned(call: Call, documents: Sequence[Document], special: Iterable[str]) -> tuple[Call, list[Document]]:
     """The call as messages, and the documents, with the model's control tokens broken up in all their text.
 
     A tool call becomes one user message. Otherwise foreign text could end its own turn and start another.
     """
-    tokens = sorted({token for token in special if len(token.strip()) > 2}, key=len, reverse=True)
-    pattern = re.compile("|".join(map(re.escape, tokens))) if tokens else None
-
-    def defuse(text: str) -> str:
-        return pattern.sub(lambda match: match[0][0] + " " + match[0][1:], text) if pattern else text
-
+    defuse = defuser(special)
     messages = call.messages
     if call.kind is CallKind.TOOL:
         messages = (*messages, Message(role="user", content=call.question))
@@ -154,28 +156,33 @@ def chat_messages(
     return messages
 
 
-def render_chat(tokenizer: Any, messages: list[dict[str, str]]) -> str:
+def render_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]], **options: Any) -> str:
     """The chat as text, by the tokenizer's template. A template without a system role gets it in the first message.
+
+    Args:
+        options: for `apply_chat_template`: tools, and the template's own switches. The model's turn is opened unless
+            they say otherwise.
 
     Raises:
         BadInput: the template refuses the conversation (say, two user messages in a row).
     """
     from jinja2.exceptions import TemplateError
 
+    options = {"add_generation_prompt": True, **options, "tokenize": False}
     try:
-        return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return tokenizer.apply_chat_template(list(messages), **options)
     except TemplateError as error:
         refusal = error
     merged = _system_into_first_user(messages)
     if merged is not None:
         try:
-            return tokenizer.apply_chat_template(merged, tokenize=False, add_generation_prompt=True)
+            return tokenizer.apply_chat_template(merged, **options)
         except TemplateError as error:
             refusal = error
     raise BadInput(f"the model's chat template refuses this conversation: {refusal}") from refusal
 
 
-def _system_into_first_user(messages: list[dict[str, str]]) -> list[dict[str, str]] | None:
+def _system_into_first_user(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
     system = [m["content"] for m in messages if m["role"] == "system"]
     others = [dict(m) for m in messages if m["role"] != "system"]
     first = next((m for m in others if m["role"] == "user"), None)

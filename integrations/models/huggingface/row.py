@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from .answer import AnswerText, Detokenizer, answer_span
+from .answer import AnswerText, Detokenizer, answer_span, token_span
+
+Locate = Callable[[str], "tuple[int, int] | None"]
+"""Where in the text of an answer the part is that is judged: half-open character offsets; None for all of it."""
 
 
 class Row:
@@ -20,13 +23,26 @@ class Row:
     """
 
     def __init__(
-        self, tokenizer: Any, *, stop: Sequence[str], eos: Collection[int], limit: int, own_states: bool
+        self,
+        tokenizer: Any,
+        *,
+        stop: Sequence[str],
+        eos: Collection[int],
+        limit: int,
+        own_states: bool,
+        locate: Locate | None = None,
     ) -> None:
-        """Args: own_states: wait until the last answer token was itself read by the model (one pass more at most)."""
+        """Follow one answer.
+
+        Args:
+            own_states: wait until the last answer token was itself read by the model (one pass more at most).
+            locate: narrows the answer span, say to the JSON inside a tool call.
+        """
         self._detokenizer = Detokenizer(tokenizer)
         self._eos = eos
         self._limit = limit
         self._own_states = own_states
+        self._locate = locate
         self._closed = False
         self.ids: list[int] = []
         self.pieces: list[str] = []
@@ -57,4 +73,8 @@ class Row:
     @property
     def span(self) -> tuple[int, int]:
         """Half-open token span of the answer."""
-        return answer_span(self.pieces, self.answer)
+        start = self.answer.start
+        part = self._locate(self.answer.text) if self._locate is not None and start is not None else None
+        if part is None or start is None:
+            return answer_span(self.pieces, self.answer)
+        return token_span(self.pieces, start + part[0], start + part[1])
