@@ -34,6 +34,7 @@ class DemurState(AgentState[Any]):
         demur_held: the structured response that goes with a withheld answer, until a human has decided.
     """
 
-    demur: NotRequired[Annotated[dict[str, Any], merged, PrivateStateAttr]]
-    demur_turn: NotRequired[Annotated[dict[str, Any], newest, PrivateStateAttr]]
-    demur_held: NotRequired[Annotated[Any, newest, PrivateStateAttr]]
+    # LangGraph takes the last annotation for the reducer: anywhere else it is not seen, and two writers are an error.
+    demur: NotRequired[Annotated[dict[str, Any], PrivateStateAttr, merged]]
+    demur_turn: NotRequired[Annotated[dict[str, Any], PrivateStateAttr, newest]]
+    demur_held: NotRequired[Annotated[Any, PrivateStateAttr, newest]]
