@@ -89,7 +89,9 @@ def decide(queue: ReviewQueue, item_id: str, name: str, **parts: Any) -> None:
     held = any(each.lease_owner == name for each in queue.conversation(before))
     item = queue.claim(name, item_id=item_id)
     if item is None:
-        by = f", leased to {before.lease_owner!r}" if before.state is ReviewState.CLAIMED else ""
+        siblings = [before, *queue.conversation(before)]
+        holder = next((each.lease_owner for each in siblings if each.lease_owner not in (None, name)), None)
+        by = "" if holder is None else f", leased to {holder!r} with its conversation"
         raise StaleItem(f"review item {item_id!r} is {before.state}{by}; it cannot be decided now")
     try:
         _resolve(queue, item, name, parts)
