@@ -8,7 +8,7 @@ import typer
 
 from ...core.errors import BadInput, ConfigurationError, DemurError, Refused
 from ...core.text import printable
-from . import demo, evaluate, fit, init, models, recover, review, status
+from . import demo, evaluate, fit, init, learn, models, outcomes, recover, review, status
 
 app = typer.Typer(
     name="demur",
@@ -22,8 +22,10 @@ app.command("init")(init.init)
 app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("eval")(evaluate.evaluate)
+app.command("learn")(learn.learn_command)
 app.command("status")(status.status_command)
 app.command("recover")(recover.recover_command)
+app.add_typer(outcomes.app, name="outcomes")
 app.add_typer(review.app, name="review")
 app.add_typer(models.app, name="models")
 

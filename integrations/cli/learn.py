@@ -1,0 +1,72 @@
+"""`demur learn`: take in every outcome and fit heads on the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...core.clock import SystemClock
+from ...core.database import Database
+from ...core.text import printable
+from ...router.settings import Settings
+from .existing import existing
+
+if TYPE_CHECKING:
+    from ...router.learning.learning import Learning
+
+
+def learn_command(
+    task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant.")] = None,
+    database: Annotated[str | None, typer.Option(help="Instead of the database in the settings.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings file; default demur.toml.")] = None,
+) -> None:
+    """Fit heads on the graded calls of the log, and show what that brought."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    settings = Settings.load(config)
+    learning = learning_of(existing(database if database is not None else settings.database), settings)
+    console = Console()
+    with console.status("Fitting heads on the log ..."):
+        found = learning.relearn(task, tenant)
+    table = Table("task", "tenant", "arm", "rows", "right", "left out", "Brier before", "Brier now", "in use")
+    for one in found:
+        left_out = ", ".join(f"{count} {why}" for why, count in one.report.get("left_out", {}).items()) or "none"
+        cells = (
+            one.task,
+            one.tenant,
+            one.head.arm,
+            str(one.head.labels),
+            str(one.head.right),
+            left_out,
+            f"{one.report['brier_before']:.4f}",
+            f"{one.report['brier']:.4f}",
+            "yes" if one.in_use else "no: it is no better than what is there",
+        )
+        table.add_row(*(Text(printable(cell, 200)) for cell in cells))
+    if found:
+        console.print(table)
+    else:
+        console.print("Nothing to learn yet: 10 right and 10 wrong graded calls of one task are the least.")
+
+
+def learning_of(database: Database, settings: Settings) -> Learning:
+    """What was learned in this database, under these settings."""
+    from ...probes.artefact import Artefact
+    from ...router.learning.learning import Learning
+
+    ids = {name: Artefact.load(Path(task.artefact)).id for name, task in settings.tasks.items() if task.artefact}
+    chosen = settings.learning
+    return Learning(
+        database,
+        SystemClock(),
+        online=chosen.online,
+        min_outcomes=chosen.min_outcomes,
+        refit_growth=chosen.refit_growth,
+        min_labels=settings.policy.min_labels,
+        artefact_of=ids.get,
+    )
