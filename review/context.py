@@ -15,15 +15,12 @@ from ..core.record import Record
 from ..core.review_item import ReviewItem
 from ..core.run import NotStored, RunState
 from ..core.stored_result import unpack_result
-from ..core.text import limited
 from ..core.turn import TurnKind
 from .settle import turn_of
 
-TEXT_LIMIT = 4000
-
 
 class EarlierTurn(Record):
-    """One call before.
+    """One call before; its texts are whole, and data: whoever shows them limits and escapes them.
 
     Attributes:
         question: what was asked, or the tool call.
@@ -77,14 +74,14 @@ def context_of(connection: Connection, item: ReviewItem, limit: int) -> Context:
 
 def _turn(row: Any) -> EarlierTurn:
     try:
-        question = limited(Call.model_validate_json(row.call).question, TEXT_LIMIT)
+        question = Call.model_validate_json(row.call).question
         result = None if row.result is None else unpack_result(row.result)
     except (ValidationError, StoreError):  # one damaged row must not hide the item itself
         return EarlierTurn(run_id=row.id, question="(this turn is damaged in the database)", answer=None, ending="")
     if result is None:
         return EarlierTurn(run_id=row.id, question=question, answer=None, ending=row.state)
     ending = row.state if result.state is RunState.WAITING else result.route.value
-    answer = limited(_text(result.value), TEXT_LIMIT) if result.delivered else None
+    answer = _text(result.value) if result.delivered else None
     return EarlierTurn(run_id=row.id, question=question, answer=answer, ending=ending)
 
 

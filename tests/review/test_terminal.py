@@ -8,9 +8,10 @@ from typer.testing import CliRunner
 from demur.core.call import Call, CallKind
 from demur.core.clock import SystemClock
 from demur.core.confidence import Confidence, Contribution, Interval, Probability
+from demur.core.decision import Mode, Route
 from demur.core.errors import BadInput, StaleItem
 from demur.core.review_item import ReviewKind, ReviewState, Verdict
-from demur.core.run import RunState
+from demur.core.run import Result, Run, RunState
 from demur.integrations.cli.review import app, parse_arguments
 from demur.integrations.cli.review_panel import confidence_in_words
 from demur.review.queue import ReviewQueue
@@ -222,3 +223,90 @@ def test_no_labels_no_odds():
     )
     assert "nothing is known" in confidence_in_words(prior)
     assert "too little to go on" in confidence_in_words(None)
+
+
+@pytest.fixture
+def talk(queue, make_item, clock):
+    """Three calls of one conversation, and one that stands alone and is less urgent."""
+    for number in range(3):
+        call = Call.ask(f"question {number}", conversation_id="chat-7")
+        queue.enqueue(make_item(number, call=call, priority=float(number)))
+        clock.advance(1)
+    queue.enqueue(make_item(9, priority=-1.0))
+
+
+def test_a_conversation_is_one_row_with_the_number_of_its_calls(demur, talk, queue):
+    rows = [line for line in demur("list").stdout.splitlines() if "rev_" in line]
+    assert len(rows) == 2
+    assert [cell.strip() for cell in rows[0].strip("│┃").split("│")][:3] == ["rev_0", "3", "open"]
+    assert "4 open" in demur("list").stdout
+    assert "rev_9" in demur("list", "--after", "rev_0").stdout
+    assert "rev_0" not in demur("list", "--after", "rev_0").stdout
+
+
+def test_next_walks_through_a_conversation_call_by_call(demur, talk, queue):
+    done = demur("next", text="a\nr\nbecause\na\nq\n")
+    assert done.exit_code == 0, done.exception
+    shown = [line for line in done.stdout.splitlines() if "rev_" in line and ("of 3" in line or "╭" in line)]
+    assert [f"rev_{number} · {number + 1} of 3" in shown[number] for number in range(3)] == [True] * 3
+    assert "rev_9 ·" not in done.stdout
+    assert [queue.get(f"rev_{number}").resolution.verdict for number in range(3)] == ["approve", "reject", "approve"]
+    assert queue.get("rev_9").state is ReviewState.OPEN
+
+
+def test_what_is_skipped_or_quit_in_a_conversation_is_given_back_whole(demur, talk, queue):
+    demur("next", text="s\na\nq\n")
+    assert [item.state.value for item in queue.list()] == ["open", "resolved", "open", "open"]
+    assert "(3 skipped)" in demur("next", text="s\ns\ns\n").stdout
+    assert {item.lease_owner for item in queue.list()} == {None}
+
+
+def test_next_for_one_task_shows_only_that_and_gives_the_rest_back(demur, queue, make_item):
+    for number, task in enumerate(["x", "y"]):
+        queue.enqueue(make_item(number, call=Call.ask("?", conversation_id="c", task=task)))
+    done = demur("next", "--task", "y", text="a\n")
+    assert "rev_0" not in done.stdout
+    assert [item.state.value for item in queue.list()] == ["open", "resolved"]
+
+
+def test_deciding_one_call_leaves_its_conversation_free(demur, talk, queue):
+    assert demur("approve", "rev_1").exit_code == 0
+    assert [item.state.value for item in queue.list()] == ["open", "resolved", "open", "open"]
+    assert isinstance(demur("respond", "rev_0").exception, BadInput)
+    assert queue.get("rev_2").state is ReviewState.OPEN
+
+
+def test_a_call_whose_conversation_another_holds_is_not_decided(demur, database, queue, talk):
+    ReviewQueue(database, SystemClock()).claim("bob", item_id="rev_0")
+    refused = demur("approve", "rev_2")
+    assert isinstance(refused.exception, StaleItem)
+    assert "leased to 'bob'" in str(refused.exception)
+
+
+@pytest.mark.parametrize("turn", ["refusal", "clarification", "answer", "tool_call"])
+def test_the_kind_of_turn_is_said(demur, defer, database, turn):
+    _, item_id, _ = defer()
+    with database.transaction() as connection:
+        connection.exec_driver_sql(f"UPDATE rounds SET turn = '{turn}'")
+    said = {"refusal": "refusing is right", "clarification": "asking is right", "answer": "an answer"}
+    assert said.get(turn, "a tool call") in demur("show", item_id).stdout
+
+
+def test_earlier_turns_stand_above_and_do_nothing(demur, log, queue, make_item, clock):
+    def before(question, answer):
+        call = Call.ask(question, conversation_id=HOSTILE)
+        run = log.start(Run(call=call, created_at=clock.now()), Mode.ENFORCE, "x/1/1.00")
+        route = Route.ABSTAIN if answer is None else Route.ANSWER
+        result = Result(value=answer, route=route, recommended=route, mode=Mode.ENFORCE, confidence=None, run_id=run.id)
+        log.finish(run.id, RunState.DONE, result)
+        clock.advance(1)
+
+    before(HOSTILE, HOSTILE)
+    before("x" * 10_000, None)
+    queue.enqueue(make_item(1, call=Call.ask("now", conversation_id=HOSTILE)))
+    shown = demur("show", "rev_1").stdout
+    assert not set(shown) & set("\x1b\x07\x00\r\x9b\u202e\u2066\u200b")
+    assert shown.index("Earlier in it") < shown.index("Why it is here")
+    assert "[bold red]x[/bold red]" in shown
+    assert "(abstain: nothing was delivered)" in shown
+    assert "(+9700 characters)" in shown
