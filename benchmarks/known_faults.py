@@ -56,6 +56,8 @@ def _all() -> Iterator[tuple[str, int, Callable[[Path], None], Callable[[], Any]
 
     for number, fault in sorted(_module(FIFTEEN).FAULTS.items()):
         yield "fault", number, fault.holds, lambda fault=fault: patched(fault.undone)
+    if not SIXTEEN.exists():
+        return
     for number, case in sorted(_module(SIXTEEN).CASES.items()):
         yield "case", number, case[0], lambda case=case: patched(case[1])
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 from loop_data import Item, streams
 from loop_play import Played, play
-from results_file import Figure, write_results
+from results_file import Figure, read_results, write_results
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -35,19 +34,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "demur" / "evidence")
+    parser.add_argument("--faults", action="store_true", help="measure the known faults again, keep the other figures")
     args = parser.parse_args()
+    if args.faults:
+        kept = [figure for figure in read_results("loop") if figure.name != "known_faults_held"]
+        console.print(f"written: {write_results('loop', [*kept, *known_faults()])}")
+        return
     once, repeats = streams(args.data, args.cache, lambda done, total: console.print(f"collected {done} of {total}"))
     played: dict[str, dict[str, Played]] = {}
-    with tempfile.TemporaryDirectory() as folder, Progress(console=console) as progress:
+    with Progress(console=console) as progress:
         for name, stream in (("once", once), ("repeats", repeats)):
             for memory in (True, False):
                 arm = "memory" if memory else "without memory"
                 bar = progress.add_task(f"{name}, {arm}", total=len(stream))
                 began = time.monotonic()
-                found = play(
-                    stream, Path(folder) / f"{name}-{memory}.db", first=FIRST, memory=memory,
-                    advance=lambda bar=bar: progress.advance(bar),
-                )  # fmt: skip
+                found = play(stream, first=FIRST, memory=memory, advance=lambda bar=bar: progress.advance(bar))
                 played.setdefault(name, {})[arm] = found
                 console.print(f"{name}, {arm}: {time.monotonic() - began:.0f} s, heads fitted at {found.fitted_at}")
     figures = [

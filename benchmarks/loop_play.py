@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 from loop_data import Item
 
 from demur import Artefact, Call, Router, Settings
+from demur.core.database import Database
 from demur.core.decision import Stage
 from demur.core.evidence import Evidence, Need
 from demur.core.protocols import Fingerprint, Generation
@@ -94,10 +94,10 @@ def play(stream: Sequence[Item], database: Path, *, first: int, memory: bool, ad
     table = collected_table([item.evidence for item in stream], [item.correct for item in stream]).table
     nothing = np.full(len(stream), np.nan)
     played = Played(nothing.copy(), nothing.copy(), head.predict_table(table).probability, nothing.copy())
+    database = Database(":memory:")
     router = _router(stream, database, None, memory)
     for number, item in enumerate(stream):
         if number == first:
-            router.close()
             router = _router(stream, database, head, memory)
         result = router.run(Call.ask(item.row.question, task="trivia"))
         confidence = result.confidence
@@ -124,7 +124,7 @@ def static_head(rows: Sequence[Item]) -> Head:
     return fit_head(graded.table, graded.correct, groups, arm="answer", stage=Stage.AFTER, seed=7)
 
 
-def _router(stream: Sequence[Item], database: Path, head: Head | None, memory: bool) -> ReplayRouter:
+def _router(stream: Sequence[Item], database: Database, head: Head | None, memory: bool) -> ReplayRouter:
     replay = Replay(stream)
     artefacts = [] if head is None else [Artefact({head.key: head}, _binding(stream), {})]
     settings = Settings(mode="shadow", learning={"refit_growth": 0.25})

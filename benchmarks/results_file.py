@@ -33,3 +33,8 @@ def write_results(name: str, figures: list[Figure]) -> Path:
     rows = [{key: value for key, value in asdict(f).items() if key != "reason" or value} for f in figures]
     path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return path
+
+
+def read_results(name: str) -> list[Figure]:
+    """The figures as they were written."""
+    return [Figure(**row) for row in json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))]

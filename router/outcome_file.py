@@ -73,8 +73,8 @@ def import_outcomes(database: Database, outcomes: list[Outcome], *, skip_unknown
     """Store grades in one transaction; importing the same file again changes nothing.
 
     Raises:
-        BadInput: responses that are not in the log (unless `skip_unknown`), or a model's own verdict; nothing is stored.
-        StoreError: nothing is stored.
+        BadInput: responses that are not in the log (unless `skip_unknown`), or a model's own verdict.
+        StoreError: the database failed. In all these cases nothing is stored.
     """
     log = OutcomeLog(database)
     stored = skipped = 0

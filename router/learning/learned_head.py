@@ -48,8 +48,8 @@ class LearnedHead:
 
     @property
     def calibrator(self) -> str:
-        """Its name in confidences."""
-        return f"learned:{self.through}:{self.scope[:12]}/{self.head.key}"
+        """Its name in confidences. Fits on a longer log keep it: what calibration learned online goes on across them."""
+        return f"learned:{self.scope[:12]}/{self.head.key}"
 
     @property
     def scope(self) -> str:
