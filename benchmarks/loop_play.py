@@ -88,7 +88,7 @@ class ReplayRouter(Router):
         return self._assessors[task]
 
 
-def play(stream: Sequence[Item], database: Path, *, first: int, memory: bool, advance: Callable[[], object]) -> Played:
+def play(stream: Sequence[Item], *, first: int, memory: bool, advance: Callable[[], object]) -> Played:
     """Judge, then tell the outcome, row by row. After `first` rows the static head is fitted and handed in."""
     head = static_head(stream[:first])
     table = collected_table([item.evidence for item in stream], [item.correct for item in stream]).table

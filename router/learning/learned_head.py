@@ -48,7 +48,7 @@ class LearnedHead:
 
     @property
     def calibrator(self) -> str:
-        """Its name in confidences. Fits on a longer log keep it: what calibration learned online goes on across them."""
+        """Its name in confidences. Later fits keep it, so that what calibration learned online goes on."""
         return f"learned:{self.scope[:12]}/{self.head.key}"
 
     @property
