@@ -11,6 +11,7 @@ from ..core.errors import ConfigurationError
 from ..core.evidence import CaptureRequest, Evidence
 from ..core.protocols import Model
 from ..core.success_chance import SuccessChance
+from ..evaluation.turn_kind import turn_kind
 from ..integrations.router import Router
 from ..policies.expected_cost import Arm
 from ..probes.artefact import Artefact
@@ -77,7 +78,9 @@ class _FrozenAssessor(Assessor):
 
     def assess(self, evidence: Evidence, stage: Stage, *, deadline: datetime | None = None) -> Assessment:
         confidence = self._frozen.of(evidence)
-        return Assessment((), confidence, "" if confidence is not None else "the test froze no confidence for this")
+        why_not = "" if confidence is not None else "the test froze no confidence for this"
+        turn = turn_kind(evidence.response) if stage is Stage.AFTER and evidence.response is not None else None
+        return Assessment((), confidence, why_not, turn=turn)
 
 
 def _stated(arm: str, chance: float) -> SuccessChance:

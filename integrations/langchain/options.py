@@ -78,6 +78,11 @@ class AgentOptions:
         if self.logprobs not in (True, False, "auto"):
             refuse("logprobs", self.logprobs, "use 'auto', True or False")
         self._check_larger()
+        for name, tool in self.tools.items():
+            try:
+                self.router.settings.policy_for(self.task_of(name)).costs.with_loss(tool.loss)
+            except ConfigurationError as error:
+                refuse(f"tools[{name!r}].loss", tool.loss, f"it does not go with the costs: {error}")
         for name, pair in self.prices.items():
             if name != "model" and name not in self.larger:
                 refuse("prices", name, f"name 'model' or a larger model{_close(name, ['model', *self.larger])}")

@@ -15,6 +15,7 @@ from langchain.agents.middleware.types import ToolCallRequest
 from .scores import digest
 
 _INTERRUPT, _RESUME, _CHECKPOINTER = "__interrupt__", "__resume__", "__pregel_checkpointer"
+_SCRATCHPAD = "__pregel_scratchpad"
 _FURTHEST = 20
 """Checkpoints that are looked at: the steps between the model's turn and its tools."""
 
@@ -39,7 +40,7 @@ def approved_elsewhere(request: ToolCallRequest) -> Approval | None:
         found = saver.get_tuple(config)
         if found is None:
             return None
-        if _approves(found, request.tool_call):
+        if _approves(found, request.tool_call) or _just_approved(found, request):
             return Approval("HumanInTheLoopMiddleware")
         if found.parent_config is None or not _has_turn(found, request.tool_call):
             return None
@@ -56,7 +57,7 @@ async def aapproved_elsewhere(request: ToolCallRequest) -> Approval | None:
         found = await saver.aget_tuple(config)
         if found is None:
             return None
-        if _approves(found, request.tool_call):
+        if _approves(found, request.tool_call) or _just_approved(found, request):
             return Approval("HumanInTheLoopMiddleware")
         if found.parent_config is None or not _has_turn(found, request.tool_call):
             return None
@@ -94,6 +95,18 @@ def _approves(found: Any, call: Mapping[str, Any]) -> bool:
             if any(_lets_through(q, a, call) for q, a in zip(questions, given, strict=False)):
                 return True
     return False
+
+
+def _just_approved(found: Any, request: ToolCallRequest) -> bool:
+    """A gate around this one asked about this very call, in this very task; its answer is not in a checkpoint yet."""
+    pad = ((request.runtime.config or {}).get("configurable") or {}).get(_SCRATCHPAD)
+    answers = list(getattr(pad, "resume", None) or ())
+    asked = [
+        each for _, channel, value in found.pending_writes or () if channel == _INTERRUPT for each in _interrupts(value)
+    ]
+    mine = [each.value for each in asked if isinstance(each.value, Mapping)]
+    mine = [each for each in mine if each.get("tool_call_id") == request.tool_call["id"]]
+    return any(_lets_through(question, answer, request.tool_call) for question in mine for answer in answers[:1])
 
 
 def _interrupts(value: Any) -> Iterator[Any]:
