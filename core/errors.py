@@ -115,17 +115,19 @@ class StaleItem(DemurError):
 
 
 class StillWaiting(DemurError):
-    """Nobody has decided about the run yet; it goes on waiting.
+    """The run has not ended; it goes on waiting.
 
     Attributes:
-        run_id, review_id: what waits, and where.
+        run_id, review_id: what waits, and where; of an edited call that is looked at again, the newest review.
+        why: what it waits for.
     """
 
-    def __init__(self, run_id: str, review_id: str | None) -> None:
+    def __init__(self, run_id: str, review_id: str | None, why: str = "nobody has decided yet") -> None:
         where = f" under review {review_id}" if review_id is not None else ""
-        super().__init__(f"run {run_id!r} still waits{where}: nobody has decided yet; ask again later")
+        super().__init__(f"run {run_id!r} still waits{where}: {why}; ask again later")
         self.run_id = run_id
         self.review_id = review_id
+        self.why = why
 
 
 class Withheld(DemurError):

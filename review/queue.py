@@ -24,6 +24,7 @@ from ..core.database.tables import review_items as items
 from ..core.errors import BadInput, ConfigurationError, LeaseLost, StaleItem
 from ..core.protocols import Clock
 from ..core.review_item import Resolution, ReviewItem, ReviewState
+from .bell import bell
 from .conversations import UNDECIDED, is_free, is_held, lock_entry, most_urgent, standing_lease
 from .grading import check_fits, outcome_of
 from .reading import Items, QueueReading, filters_of
@@ -180,6 +181,7 @@ class ReviewQueue(QueueReading):
             if outcome is not None:
                 self.outcomes.record(outcome, task=item.call.task, tenant=item.call.tenant, connection=connection)
             settle_resolved(connection, item, resolution, now)
+        bell.ring()  # after the commit: who looks now must find it
         return decided
 
     def expire_due(self) -> Items:
@@ -199,6 +201,8 @@ class ReviewQueue(QueueReading):
                 )
                 settle_expired(connection, item, now)
                 expired.append(item)
+        if expired:
+            bell.ring()
         return expired
 
     async def aenqueue(self, item: ReviewItem) -> str:

@@ -15,6 +15,7 @@ from ..core.review_item import Resolution, ReviewItem, ReviewKind, Verdict
 from ..core.run import EffectState, Result, RunState
 from ..core.stored_result import pack_result
 from ..core.turn import TurnKind
+from .parents import tell_parent
 
 
 def label_propensity_of(connection: Connection, item: ReviewItem) -> float | None:
@@ -136,3 +137,4 @@ def _close(
             finished_at=now,
         )
     )
+    tell_parent(connection, run_id, now)

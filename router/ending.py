@@ -16,6 +16,7 @@ from ..core.run import EffectState, Result, RunState
 from ..core.stored_result import pack_result
 from ..core.stored_value import unpack
 from ..core.text import limited
+from ..review.parents import tell_parent
 from ..review.queue import ReviewQueue
 from .resumption import approved_item
 from .unknown import mark_unknown
@@ -38,7 +39,8 @@ def end_by_effects(
     - An effect was started and nobody knows how it ended: `unknown`, and a human is asked.
     - The tool reported a failure: `failed`.
     - The effect is done: `done`, with its stored result.
-    - Nothing happened: `failed` with `error`, and the key is free; a run that a human let through `waits` again.
+    - Nothing happened: `failed` with `error`, and the key is free; a run that a human let through `waits` again, and
+      so does the parent of a run that a reviewer's edit made.
 
     Args:
         run: the run's row.
@@ -65,10 +67,12 @@ def end_by_effects(
     reported = [effect for effect in by_state[EffectState.FAILED] if not effect.may_run_again]
     if reported:
         _close(connection, run, RunState.FAILED, now, error=reported[-1].error)
+        tell_parent(connection, run.id, now)
         return RunState.FAILED
     if by_state[EffectState.DONE]:
         result = _result(connection, run, unpack(by_state[EffectState.DONE][-1].result or '{"json": null}'))
         _close(connection, run, RunState.DONE, now, result=result)
+        tell_parent(connection, run.id, now)
         return RunState.DONE
     if approved_item(connection, run.id) is not None:
         # A human let it through and nothing has happened yet: it can be resumed once more.
@@ -118,6 +122,7 @@ def _result(connection: Connection, run: Row[Any], value: Any) -> Result[Any]:
         .order_by(rounds.c.number.desc())
         .limit(1)
     ).one_or_none()
+    approved = approved_item(connection, run.id)
     return Result[Any](
         value=value,
         route=Route.ANSWER,
@@ -126,6 +131,7 @@ def _result(connection: Connection, run: Row[Any], value: Any) -> Result[Any]:
         confidence=Confidence.model_validate_json(newest.confidence) if newest and newest.confidence else None,
         run_id=run.id,
         response_id=newest.response_id if newest else None,
+        review_id=None if approved is None else approved.id,
         reason="the run was interrupted after its effect; this is the result that was stored",
         cost=Cost(
             money=run.cost_money,

@@ -21,11 +21,13 @@ from ..core.review_item import ReviewItem, ReviewKind
 from ..core.run import EffectState, Result, Round, Run, RunState
 from ..core.stored_result import pack_result
 from ..core.text import limited, said
+from ..review.parents import tell_parent
 from ..review.queue import ReviewQueue
 from .deferral import plain_item, waiting_result
 from .ending import ERROR_LIMIT, end_by_effects
+from .reissue import WaitsAlready, waiting_twin
 from .resumption import Resumption, approved_item, resumption_of
-from .run_queries import by_key, let_go, load_run, must_find
+from .run_queries import by_key, let_go, let_through_runs, load_run, must_find
 from .run_rows import cost_columns, decision_row, round_row, run_row, substance
 from .unknown import mark_unknown
 
@@ -48,12 +50,15 @@ class RunLog:
         A key is spent by whatever its run came to. Only a run that failed before its effect (or of which a human
         found that the effect did not happen) lets go of its key: the new run takes it.
 
+        A tool call that already waits in its conversation under another key, or none, is found in the same way: nobody
+        is asked twice.
+
         Args:
             owner: the process that works on it (`this_process()`).
             model: the name of the model that will answer, until a response says its own.
 
         Returns:
-            `run` itself, or the stored run of the same tenant and key: compare the ids.
+            `run` itself, or the stored run of the same tenant and key, or the one that waits: compare the ids.
 
         Raises:
             BadInput: the key was used for another call (other messages, tool or arguments).
@@ -70,6 +75,11 @@ class RunLog:
                     )
                 if not let_go(connection, found):
                     return found
+            elif mode is Mode.ENFORCE and run.call.kind is CallKind.TOOL and run.parent_id is None:
+                call = run.call
+                twin = waiting_twin(connection, call.tenant, call.conversation_id, substance(call))
+                if twin is not None:
+                    return load_run(connection, twin)
             row = run_row(run, mode, owner, self.clock.now())
             row["model"] = None if model is None else limited(model, _NAME_LIMIT)
             connection.execute(runs.insert().values(row))
@@ -89,6 +99,7 @@ class RunLog:
 
         Raises:
             StaleItem: the run is no longer open.
+            WaitsAlready: the same call came to wait in the same conversation in another run, at the same moment.
             BadInput: the round, its decision and the item do not belong together.
             StoreError: nothing was stored; do not act.
         """
@@ -116,11 +127,17 @@ class RunLog:
                 if review.run_id != run_id or review.decision_id not in (None, decision.id):
                     raise BadInput(f"review item {review.id!r} is of another run or decision than {decision.id!r}")
                 review = review.model_copy(update={"decision_id": decision.id})
+                if review.kind is ReviewKind.DEFERRED and row.parent_id is None and row.kind == CallKind.TOOL.value:
+                    twin = waiting_twin(connection, row.tenant, row.conversation_id, row.substance, run_id)
+                    if twin is not None:
+                        raise WaitsAlready(twin.id)
                 review_id = self.queue.enqueue(review, connection)
                 if review.kind is ReviewKind.DEFERRED:
                     changes |= {"state": RunState.WAITING.value, "route": Route.DEFER.value}
                     changes["result"] = pack_result(waiting_result(row.mode, round, review_id))
             connection.execute(runs.update().where(runs.c.id == run_id).values(changes))
+            if row.parent_id is not None:
+                tell_parent(connection, run_id, now)
             return review_id
 
     def finish(
@@ -155,7 +172,9 @@ class RunLog:
                 changes |= cost_columns(cost)
             if row.state == RunState.OPEN.value and state is RunState.UNKNOWN:
                 self._ask_what_happened(connection, run_id)
-            if row.state == RunState.OPEN.value or (row.state == state.value and state in _ENDED_BY_A_HUMAN):
+            # An open run waits by its round alone: by now it may have been approved and be in another's hands.
+            closing = row.state == RunState.OPEN.value and state is not RunState.WAITING
+            if closing or (row.state == state.value and state in _ENDED_BY_A_HUMAN):
                 changes["state"] = state.value
                 changes["error"] = None if error is None else limited(error, ERROR_LIMIT)
                 if result is not None:
@@ -166,6 +185,8 @@ class RunLog:
             elif state not in _ENDED_BY_A_HUMAN:
                 raise StaleItem(f"run {run_id!r} is {row.state} already and cannot become {state}")
             connection.execute(runs.update().where(runs.c.id == run_id).values(changes))
+            if row.parent_id is not None:
+                tell_parent(connection, run_id, now)
 
     def fail(self, run_id: str, error: BaseException, cost: Cost | None = None) -> RunState:
         """End a run that an exception broke off, by what its effects say; a run that has ended already is left alone.
@@ -223,20 +244,24 @@ class RunLog:
             return resumption_of(load_run(connection, row), item)
 
     def child_of(self, run_id: str) -> Run | None:
-        """The run of the call that a reviewer's edit made of this run's call, or None."""
+        """The run of the call that a reviewer's edit made of this run's call, or None.
+
+        There are several where one failed before anything had happened; one that failed comes last.
+        """
         with self.database.reading() as connection:
-            row = connection.execute(select(runs).where(runs.c.parent_id == run_id)).one_or_none()
+            row = connection.execute(
+                select(runs)
+                .where(runs.c.parent_id == run_id)
+                .order_by(runs.c.state == RunState.FAILED.value, runs.c.created_at.desc(), runs.c.id)
+                .limit(1)
+            ).one_or_none()
             return None if row is None else load_run(connection, row)
 
     def resumable(self, limit: int = 100) -> tuple[str, ...]:
-        """Ids of waiting runs whose tool call a human approved, oldest first."""
+        """Ids of waiting runs whose tool call a human let through, oldest first."""
         with self.database.reading() as connection:
-            waiting = connection.execute(
-                select(runs.c.id)
-                .where(runs.c.state == RunState.WAITING.value, runs.c.kind == CallKind.TOOL.value)
-                .order_by(runs.c.created_at, runs.c.id)
-            ).scalars()
-            return tuple(each for each in waiting if approved_item(connection, each) is not None)[:limit]
+            oldest = let_through_runs(runs.c.id).order_by(runs.c.created_at, runs.c.id).limit(limit)
+            return tuple(connection.execute(oldest).scalars())
 
     def get(self, run_id: str) -> Run | None:
         """The run as it was stored, with every round; None where there is none of this id."""

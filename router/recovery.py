@@ -44,6 +44,7 @@ def recover(
     *,
     idempotent_tools: Collection[str] = (),
     orphan_after: float | None = 86_400.0,
+    only: str | None = None,
 ) -> RecoveryReport:
     """End the runs that a dead process left open. Safe to call at any time, from several processes at once.
 
@@ -51,6 +52,7 @@ def recover(
         idempotent_tools: names of tools that may run again under their key, though they were started.
         orphan_after: seconds without a sign of life after which a run of another machine counts as left behind;
             None for never.
+        only: look at the run of this id alone.
 
     Raises:
         StoreError: the database failed; what was recovered before stays recovered.
@@ -61,7 +63,7 @@ def recover(
     with database.reading() as connection:
         open_runs = connection.execute(
             select(runs.c.id, runs.c.owner, runs.c.updated_at)
-            .where(runs.c.state == RunState.OPEN.value)
+            .where(runs.c.state == RunState.OPEN.value, *(() if only is None else (runs.c.id == only,)))
             .order_by(runs.c.created_at, runs.c.id)
         ).all()
     ends: dict[str, list[str]] = {name: [] for name in RecoveryReport.model_fields}

@@ -3,190 +3,233 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.call import Call, SideEffects
-from ..core.decision import Decision, Mode, Route, Stage
+from ..core.decision import Mode, Route
 from ..core.errors import BadInput, ConfigurationError, StaleItem, StillWaiting
 from ..core.response import Cost
-from ..core.review_item import ReviewItem, Verdict
-from ..core.run import Result, Round, Run, RunState
-from ..probes.calibration.prior import PriorCalibrator
+from ..core.review_item import ReviewState, Verdict
+from ..core.run import Result, Run, RunState
+from ..review.queue import ReviewQueue
+from .edited_course import EditedCourse
+from .ended import result_of
+from .log import RunLog
+from .owner import this_process
 from .resumption import Resumption
 from .site import Site, Tool
 from .steps import Plan, blocking
 from .tool_plan import ToolCourse
 
+_UNDECIDED = (ReviewState.OPEN, ReviewState.CLAIMED)
+
 
 @dataclass
-class EditedCourse(ToolCourse):
-    """The course of a call that a reviewer's edit turned into a use of another tool.
+class ApprovedCourse(ToolCourse):
+    """The course of a call that a human let through: nothing is judged again, only the deadline still counts."""
 
-    Nothing that the model said speaks about it, so no confidence is computed: a human wrote it, and what decides is
-    the policy of the tool that it became. Where that asks for review, or the tool cannot be undone, somebody looks at
-    it as it now stands.
-    """
+    through: Resumption | None = None
 
-    edited_from: ReviewItem | None = None
+    def plan(self) -> Plan[Result[Any]]:
+        if self.site.past_deadline(self.call):
+            late = f"it was let through by a reviewer, but not carried out before its deadline {self.call.deadline}"
+            return self._ended(Route.ABSTAIN, None, late)
+        started = self.site.clock.monotonic()
+        try:
+            value = yield self.execution()
+        finally:
+            self.spent = self.spent + Cost(seconds=self.site.clock.monotonic() - started)
+        assert self.through is not None and self.through.item.resolution is not None
+        resolution = self.through.item.resolution
+        how = "edited" if resolution.verdict is Verdict.EDIT else "approved"
+        return self._ended(Route.ANSWER, value, f"{how} by {resolution.reviewer}")
 
-    def _judge(self) -> Decision:
-        site, call = self.site, self.call
-        assert self.edited_from is not None and self.edited_from.resolution is not None
-        who, was = self.edited_from.resolution.reviewer, self.edited_from.call.tool_name
-        demanded = site.policy.tool_policy(call).review_demanded(call)
-        if demanded is None and site.policy.effects_of(call) is SideEffects.IRREVERSIBLE:
-            demanded = "it cannot be undone"
-        route = Route.ANSWER if demanded is None else Route.DEFER
-        reason = f"{who} edited a call of {was} into this one"
-        reason += "; its own policy lets it run." if demanded is None else f"; a human looks again: {demanded}."
-        artefact = site.assessor.artefact
-        decision = Decision(
-            call_id=call.id,
-            run_id=self.run_id,
-            round=0,
-            stage=Stage.AFTER,
-            mode=Mode.ENFORCE,
+    def _ended(self, route: Route, value: Any, reason: str) -> Result[Any]:
+        assert self.through is not None
+        run, item = self.through.run, self.through.item
+        newest = run.rounds[-1] if run.rounds else None
+        return Result[Any](
+            value=value,
             route=route,
+            recommended=Route.DEFER if newest is None else newest.decision.route,
+            mode=Mode.ENFORCE if newest is None else newest.decision.mode,
+            confidence=item.confidence,
+            run_id=run.id,
+            response_id=item.response_id,
+            review_id=item.id,
+            turn=None if newest is None else newest.turn,
             reason=reason,
-            confidence=PriorCalibrator().confidence(),
-            label_propensity=0.0,
-            policy_id=site.policy.id,
-            artefact_id=artefact.id if artefact is not None else None,
-            draw=self.draw,
-            decided_at=site.clock.now(),
+            cost=self.spent,
         )
-        review = site.review_for(call, decision, None)
-        recorded = Round(number=0, arm="answer", response=None, signals=(), confidence=None, decision=decision)
-        site.log.record_round(self.run_id, recorded, review=review)
-        self.review_id = review.id if review is not None else None
-        return decision
 
 
-@dataclass
+@dataclass(frozen=True)
 class Resuming:
-    """One try at carrying out a run that waited.
+    """One router's way of carrying out waiting runs.
 
     Attributes:
-        start: makes, or finds, the run of an edited call and carries it through.
+        site: everything that a call's run works with.
+        tools: what can be carried out, by name.
+        carry: follows a course to its end and stores it (`Router.carry_through`).
+        break_off: ends a run that raised (`Router.break_off`).
+        recover: ends the run of this id if its process died.
+        draw: the next recorded random number.
     """
 
-    site: Callable[[Call], Site]
+    log: RunLog
+    queue: ReviewQueue
     tools: Mapping[str, Tool]
-    run_id: str
-    owner: str
-    start: Callable[[Call, Tool, Resumption], Plan[Result[Any]]]
-    spent: Cost = field(default_factory=Cost)
+    site: Callable[[Call], Site]
+    carry: Callable[[str, ToolCourse], Plan[Result[Any]]]
+    break_off: Callable[[str, BaseException], Plan[None]]
+    recover: Callable[[str], object]
+    draw: Callable[[], float]
 
-    def plan(self, site: Site, given: Tool | None) -> Plan[Result[Any]]:
-        """The result, carrying the call out where that is still to do."""
-        log = site.log
-        run: Run | None = yield blocking(log.get, self.run_id)
-        if run is None:
-            raise BadInput(f"there is no run {self.run_id!r}; hand in Result.run_id")
+    def plan(self, run_id: str, given: Tool | None, *, act: bool = True) -> Plan[Result[Any]]:
+        """The result of a run, carrying it out where that is still to do.
+
+        Where that made another call of it, which a human has to look at, the result says so: it waits anew.
+
+        Args:
+            given: the tool, where it is not among `tools`.
+            act: False: only look; somebody else carries it out.
+
+        Raises:
+            StillWaiting: nobody has decided, or somebody is carrying it out right now.
+            ConfigurationError: the tool is not here; the run keeps waiting.
+            BadInput: there is no such run, or its arguments cannot be had from the log; then it keeps waiting.
+            Exception: whatever the tool raised.
+        """
+        run = yield from self._brought_up(run_id)
         if run.state is not RunState.WAITING:
-            return _ended(run)
-        child = yield blocking(log.child_of, self.run_id)
-        if child is None or child.state is not RunState.WAITING:
-            let_through: Resumption | None = yield blocking(log.let_through, self.run_id)
-            if let_through is None:
-                raise StillWaiting(self.run_id, None if run.result is None else run.result.review_id)
-            tool = self._tool(let_through.tool_name, given)
-        else:
-            tool, let_through = None, None
-        if child is not None and child.state is RunState.WAITING:
-            deeper = Resuming(self.site, self.tools, child.id, self.owner, self.start)
-            yield from deeper.plan(site, given)  # raises StillWaiting while nobody has decided about it either
-        try:
-            mine: Resumption = yield blocking(log.resume, self.run_id, self.owner)
-        except StaleItem:
-            # Another process was faster: what it made of it is the result.
-            now: Run | None = yield blocking(log.get, self.run_id)
-            if now is None or now.state is RunState.WAITING:
-                raise
-            return _ended(now)
-        if mine.tool_changed:
-            assert tool is not None or child is not None
-            return (yield from self._changed(log, mine, tool or self._tool(mine.tool_name, given)))
-        assert tool is not None
-        return (yield from self._run(log, mine, tool))
+            return result_of(run)
+        through: Resumption | None = yield blocking(self.log.let_through, run_id)
+        if through is None:
+            # It may have been decided in this very moment.
+            run = yield from self._brought_up(run_id)
+            if run.state is not RunState.WAITING:
+                return result_of(run)
+            raise StillWaiting(run_id, _review_of(run))
+        child: Run | None = (yield blocking(self.log.child_of, run_id)) if through.tool_changed else None
+        if child is not None and child.state is not RunState.FAILED:
+            return (yield from self._as_child(run, child.id, given, act))
+        if not act:
+            raise StillWaiting(run_id, through.item.id, "let through, and waits to be carried out")
+        tool = self._tool(through, given)
+        if through.tool_changed:
+            return (yield from self._changed(run, through, tool))
+        return (yield from self._approved(through, tool))
 
-    def _tool(self, name: str, given: Tool | None) -> Tool:
+    def _brought_up(self, run_id: str) -> Plan[Run]:
+        """The run, after what time and crashes have done to it."""
+        run: Run | None = yield blocking(self.log.get, run_id)
+        if run is None:
+            raise BadInput(f"there is no run {run_id!r}; hand in Result.run_id")
+        if run.state is RunState.WAITING and (yield blocking(self._is_due, run_id)):
+            yield blocking(self.queue.expire_due)
+        elif run.state is RunState.OPEN:
+            yield blocking(self.recover, run_id)
+        else:
+            return run
+        now: Run | None = yield blocking(self.log.get, run_id)
+        assert now is not None
+        if now.state is RunState.OPEN:
+            raise StillWaiting(run_id, _review_of(now), "at work right now")
+        return now
+
+    def _is_due(self, run_id: str) -> bool:
+        now = self.queue.clock.now()
+        items = self.queue.of_run(run_id)
+        return any(each.state in _UNDECIDED and each.due_at is not None and each.due_at <= now for each in items)
+
+    def _tool(self, through: Resumption, given: Tool | None) -> Tool:
+        """The tool to run. Nothing is taken before it is known that it can be."""
+        run_id, name = through.run.id, through.tool_name
         tool = given if given is not None and given.name == name else self.tools.get(name)
         if tool is None:
             known = ", ".join(sorted(self.tools)) or "none"
             raise ConfigurationError(
-                f"run {self.run_id!r} is approved as a call of {name!r}, and no tool of that name is here (registered: "
+                f"run {run_id!r} is approved as a call of {name!r}, and no tool of that name is here (registered: "
                 f"{known}); guard the function before resuming, or router.register_tool(...). The run keeps waiting"
             )
+        refused = None if tool.refuses is None else tool.refuses(through.arguments)
+        if refused is not None:
+            raise BadInput(f"run {run_id!r} of {name!r} cannot be carried out from the log, and waits: {refused}")
         return tool
 
-    def _run(self, log: Any, mine: Resumption, tool: Tool) -> Plan[Result[Any]]:
-        """Once: the effect is keyed as the call was, whoever resumes it."""
+    def _approved(self, through: Resumption, tool: Tool) -> Plan[Result[Any]]:
+        """Take the run, then run the tool: the effect is keyed as the call was, whoever resumes it."""
+        run_id, taken = through.run.id, []
+        try:
+            yield blocking(lambda: taken.append(self.log.resume(run_id, this_process())))
+        except StaleItem:
+            # Another one was faster: what it made of it is the result.
+            now = yield from self._brought_up(run_id)
+            if now.state is RunState.WAITING:
+                raise StillWaiting(run_id, _review_of(now), "in another's hands right now") from None
+            return result_of(now)
+        except BaseException as error:
+            if taken:  # cut off when it was ours already
+                yield from self.break_off(run_id, error)
+            raise
+        mine: Resumption = taken[0]
         call = mine.run.call.model_copy(update={"arguments": mine.arguments})
         site = self.site(call)
-        course = ToolCourse(site, call, mine.run.id, 0.0, tool)
-        started = site.clock.monotonic()
-        try:
-            value = yield course.execution()
-        finally:
-            self.spent = mine.run.cost + Cost(seconds=site.clock.monotonic() - started)
-        assert mine.item.resolution is not None
-        how = "edited" if mine.item.resolution.verdict is Verdict.EDIT else "approved"
-        result = _result(mine, value, RunState.DONE, f"{how} by {mine.item.resolution.reviewer}", self.spent)
-        yield blocking(log.finish, mine.run.id, RunState.DONE, result)
-        return result
+        course = ApprovedCourse(site, call, run_id, 0.0, tool, spent=mine.run.cost, through=mine)
+        return (yield from self.carry(run_id, course))
 
-    def _changed(self, log: Any, mine: Resumption, tool: Tool) -> Plan[Result[Any]]:
-        """The edited call is a run of its own, gated by its own policy; this run ends as that one does."""
-        call = mine.run.call
-        became = call.model_copy(
+    def _changed(self, run: Run, through: Resumption, tool: Tool) -> Plan[Result[Any]]:
+        """The edited call is a run of its own, gated by its own policy; this run waits until that one ends."""
+        became = run.call.model_copy(
             update={
-                "id": f"{call.id}-edited"[:64],
-                "tool_name": mine.tool_name,
-                "arguments": mine.arguments,
-                # The same edit is the same call, however often it is tried.
-                "idempotency_key": f"edited:{mine.run.id}",
-                "side_effects": SideEffects.NONE,
+                "tool_name": through.tool_name,
+                "arguments": through.arguments,
+                # The same edit is the same call, however often it is tried and by whom.
+                "idempotency_key": f"edited:{run.id}",
+                "side_effects": self._effects(run.call, through.tool_name, tool),
             }
         )
-        ended = yield from self.start(became, tool, mine)
-        cost = mine.run.cost + ended.cost
-        result = ended.model_copy(update={"run_id": mine.run.id, "response_id": mine.item.response_id, "cost": cost})
-        yield blocking(log.finish, mine.run.id, ended.state, result)
-        return result
+        site = self.site(became)
+        child = Run(call=became, parent_id=run.id, created_at=self.log.clock.now())
+        try:
+            started: Run = yield blocking(self.log.start, child, site.mode, site.owner)
+        except Exception:
+            raise  # nothing was stored
+        except BaseException as error:
+            yield from self.break_off(child.id, error)
+            raise
+        if started.id != child.id:
+            return (yield from self._as_child(run, started.id, None, False))
+        course = EditedCourse(site, became, child.id, self.draw(), tool, edited_from=through.item)
+        yield from self.carry(child.id, course)
+        now: Run | None = yield blocking(self.log.get, run.id)
+        assert now is not None
+        return result_of(now)
+
+    def _as_child(self, run: Run, child_id: str, given: Tool | None, act: bool) -> Plan[Result[Any]]:
+        """Carry the child on, if it was let through; the parent was brought to where it stands with it."""
+        try:
+            ended: Result[Any] = yield from self.plan(child_id, given, act=act)
+        except StillWaiting as error:
+            raise StillWaiting(run.id, error.review_id, error.why) from None
+        now: Run | None = yield blocking(self.log.get, run.id)
+        assert now is not None
+        if now.state is RunState.WAITING and ended.state is not RunState.WAITING:  # it failed before it did anything
+            raise StillWaiting(run.id, _review_of(now), "let through, and waits to be carried out")
+        return result_of(now)
+
+    def _effects(self, asked: Call, name: str, tool: Tool) -> SideEffects:
+        """What the other tool does to the world, as far as its own declaration says; the settings' are added to it.
+
+        Of a tool of which nobody has said anything, the gravest is assumed that the first one could do.
+        """
+        if tool.side_effects is not None:
+            return tool.side_effects
+        site = self.site(asked)
+        declared = name in site.policy.tools or "*" in site.policy.tools
+        return SideEffects.NONE if declared else site.policy.effects_of(asked)
 
 
-def _ended(run: Run) -> Result[Any]:
-    if run.result is not None and run.state is not RunState.OPEN:
-        return run.result
-    if run.state is RunState.OPEN:
-        raise StillWaiting(run.id, None)
-    return Result[Any](
-        value=None,
-        route=Route.DEFER if run.state is RunState.UNKNOWN else Route.ABSTAIN,
-        recommended=Route.DEFER,
-        mode=Mode.ENFORCE,
-        confidence=run.rounds[-1].confidence if run.rounds else None,
-        run_id=run.id,
-        state=run.state,
-        reason=run.error or f"the run is {run.state}",
-        cost=run.cost,
-    )
-
-
-def _result(mine: Resumption, value: Any, state: RunState, reason: str, cost: Cost) -> Result[Any]:
-    return Result[Any](
-        value=value,
-        route=Route.ANSWER,
-        recommended=Route.DEFER,
-        mode=mine.run.rounds[-1].decision.mode if mine.run.rounds else Mode.ENFORCE,
-        confidence=mine.item.confidence,
-        run_id=mine.run.id,
-        response_id=mine.item.response_id,
-        review_id=mine.item.id,
-        turn=mine.run.rounds[-1].turn if mine.run.rounds else None,
-        state=state,
-        reason=reason,
-        cost=cost,
-    )
+def _review_of(run: Run) -> str | None:
+    return None if run.result is None else run.result.review_id

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
+from collections.abc import Iterator
 from concurrent.futures import Future
+from itertools import repeat
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from ..core.call import Call
-from ..core.decision import Mode
-from ..core.errors import ConfigurationError, StillWaiting
+from ..core.errors import BadInput, ConfigurationError, StillWaiting
 from ..core.run import Result, Run, RunState
-from .owner import this_process
-from .resume_plan import EditedCourse, Resuming
-from .resumption import Resumption
-from .site import Site, Tool
+from ..review.bell import bell
+from .ended import result_of
+from .recovery import recover
+from .resume_plan import Resuming
+from .site import Tool
 from .steps import Plan, adrive, blocking, drive
-from .waiting import Futures, await_result, wait
+from .waiting import Futures, await_result, pauses, wait
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from .router import Router
+
+logger = logging.getLogger("demur")
 
 
 class Resumer:
-    """Resumes and waits for a router's runs.
+    """Resumes and waits for a router's runs. The router's methods of the same names say more.
 
     Attributes:
         tools: what can be carried out, by name.
@@ -34,7 +38,7 @@ class Resumer:
         self._router = router
         self.tools: dict[str, Tool] = {}
         self._ambiguous: set[str] = set()
-        self._futures = Futures(self.poll)
+        self._futures = Futures(lambda run_id: self._look(run_id, None, True), self._between)
 
     def register(self, tool: Tool, *, strict: bool = True) -> None:
         """Make a tool known, so that approved calls of it can be carried out later.
@@ -43,12 +47,15 @@ class Resumer:
             strict: False: of two tools with one name neither is known, instead of an error; approved calls then wait.
 
         Raises:
-            ConfigurationError: another function has this name already (the same one, defined again, takes its place).
+            ConfigurationError: no tool, or another function has this name already (the same one, defined again at the
+                same place of a module, takes its place).
         """
-        known = self.tools.get(tool.name)
+        if not isinstance(tool, Tool) or not isinstance(tool.name, str) or not tool.name:
+            raise ConfigurationError(f"tool={tool!r} cannot be used: use Tool(name, run)")
         if tool.name in self._ambiguous:
             return
-        if known is not None and _place(known) != _place(tool):
+        known = self.tools.get(tool.name)
+        if known is not None and not _is_same(known, tool):
             if not strict:
                 del self.tools[tool.name]
                 self._ambiguous.add(tool.name)
@@ -65,72 +72,153 @@ class Resumer:
     async def aresume(self, run_id: str, tool: Tool | None) -> Result[Any]:
         return await adrive(self._plan(run_id, tool))
 
-    def poll(self, run_id: str) -> Result[Any] | None:
-        """The result, carrying out what was let through; None while nobody has decided."""
-        self._router.queue.expire_due()
-        try:
-            return self.resume(run_id, None)
-        except StillWaiting:
-            return None
+    def poll(self, run_id: str, tool: Tool | None, act: bool) -> Result[Any] | None:
+        found = self._look(run_id, tool, act)
+        return None if isinstance(found, StillWaiting) else found
 
-    async def apoll(self, run_id: str) -> Result[Any] | None:
-        await asyncio.to_thread(self._router.queue.expire_due)
-        try:
-            return await self.aresume(run_id, None)
-        except StillWaiting:
-            return None
+    async def apoll(self, run_id: str, tool: Tool | None, act: bool) -> Result[Any] | None:
+        found = await self._alook(run_id, tool, act)
+        return None if isinstance(found, StillWaiting) else found
 
-    def wait(self, run_id: str, timeout: float | None) -> Result[Any]:
-        return wait(self.poll, run_id, timeout)
+    def wait(
+        self, run_id: str, timeout: float | None, tool: Tool | None, every: float | None, act: bool
+    ) -> Result[Any]:
+        return wait(lambda: self._look(run_id, tool, act), timeout, self._between(every))
 
-    async def await_result(self, run_id: str, timeout: float | None) -> Result[Any]:
-        return await await_result(self.apoll, run_id, timeout)
+    async def await_result(
+        self, run_id: str, timeout: float | None, tool: Tool | None, every: float | None, act: bool
+    ) -> Result[Any]:
+        return await await_result(lambda: self._alook(run_id, tool, act), timeout, self._between(every))
 
     def future(self, run_id: str) -> Future[Result[Any]]:
         return self._futures.of(run_id)
 
     def resume_all(self) -> dict[str, Result[Any]]:
-        """Everything that was approved and whose tool is here."""
-        done: dict[str, Result[Any]] = {}
-        for run_id in self._router.log.resumable():
-            let_through = self._router.log.let_through(run_id)
-            if let_through is not None and let_through.tool_name in self.tools:
-                done[run_id] = self.resume(run_id, None)
-        return done
+        """Everything that was let through and whose tool is here. One that fails does not keep the others."""
+        ended: dict[str, Result[Any]] = {}
+        for run_id in self._ready():
+            try:
+                self._ended(self.resume(run_id, None), ended)
+            except Exception as error:  # noqa: BLE001 - a tool may raise anything; it is in the log
+                self._failed(run_id, error, self._router.log.get(run_id), ended)
+        return ended
+
+    async def aresume_all(self) -> dict[str, Result[Any]]:
+        """`resume_all`, without blocking the event loop; one after the other."""
+        ended: dict[str, Result[Any]] = {}
+        for run_id in await asyncio.to_thread(self._ready):
+            try:
+                self._ended(await self.aresume(run_id, None), ended)
+            except Exception as error:  # noqa: BLE001 - a tool may raise anything; it is in the log
+                self._failed(run_id, error, await self._router.log.aget(run_id), ended)
+        return ended
+
+    def again(self, run: Run, tool: Tool | None) -> Plan[Result[Any]]:
+        """The call that made this run is made once more: carried out where a human let it through meanwhile."""
+        if run.state is RunState.WAITING and tool is not None:
+            try:
+                return (yield from self._plan(run.id, tool))
+            except StillWaiting:
+                run = (yield blocking(self._router.log.get, run.id)) or run
+        return result_of(run)
 
     def close(self) -> None:
         self._futures.close()
 
-    def _plan(self, run_id: str, tool: Tool | None) -> Generator[Any, Any, Result[Any]]:
-        router = self._router
-        run: Run | None = yield blocking(router.log.get, run_id)
-        site = self._site(run.call) if run is not None else self._site(Call.ask("?"))
-        resuming = Resuming(self._site, self.tools, run_id, this_process(), self._start)
+    def _ready(self) -> list[str]:
+        """Ids of runs that could be carried out here."""
+        found = []
+        for run_id in self._router.log.resumable(limit=100_000):
+            through = self._router.log.let_through(run_id)
+            if through is not None and through.tool_name in self.tools:
+                found.append(run_id)
+        return found
+
+    @staticmethod
+    def _ended(result: Result[Any], ended: dict[str, Result[Any]]) -> None:
+        if result.state is not RunState.WAITING:  # an edit that another human looks at
+            ended[result.run_id] = result
+
+    @staticmethod
+    def _failed(run_id: str, error: Exception, run: Run | None, ended: dict[str, Result[Any]]) -> None:
+        if isinstance(error, StillWaiting):  # it is in another's hands
+            return
+        logger.warning("run %s was let through, and could not be carried out: %s", run_id, error)
+        if run is not None and run.state not in (RunState.OPEN, RunState.WAITING):
+            ended[run_id] = result_of(run)
+
+    def _look(self, run_id: str, tool: Tool | None, act: bool) -> Result[Any] | StillWaiting:
+        """The result, carrying out what was let through; or that it still waits."""
         try:
-            return (yield from resuming.plan(site, tool))
-        except StillWaiting:
-            raise
-        except BaseException as error:
-            if run is not None and run.state is RunState.WAITING:
-                yield from router.break_off(run_id, error, resuming.spent)
-            raise
+            return _or_waits(drive(self._plan(run_id, tool, act=act)))
+        except StillWaiting as error:
+            return error
 
-    def _site(self, call: Call) -> Site:
-        # A human let it through: the mode can only be the one in which humans are asked.
-        return self._router.site(call, mode=Mode.ENFORCE)
+    async def _alook(self, run_id: str, tool: Tool | None, act: bool) -> Result[Any] | StillWaiting:
+        try:
+            return _or_waits(await adrive(self._plan(run_id, tool, act=act)))
+        except StillWaiting as error:
+            return error
 
-    def _start(self, call: Call, tool: Tool, mine: Resumption) -> Plan[Result[Any]]:
-        """The run of an edited call: made once, found again after a crash."""
-        router, site = self._router, self._site(call)
-        run = Run(call=call, parent_id=mine.run.id, created_at=router.clock.now())
-        started: Run = yield blocking(router.log.start, run, site.mode, site.owner, model=None)
-        if started.id != run.id:
-            return router.result_of(started)
-        course = EditedCourse(site, call, run.id, router.draw(), tool, edited_from=mine.item)
-        return (yield from router.carry_through(run.id, course))
+    def _between(self, every: float | None = None) -> Iterator[float]:
+        if every is None:
+            waiting = self._router.settings.waiting
+            return pauses(waiting.poll_first, waiting.poll_longest)
+        if isinstance(every, bool) or not isinstance(every, int | float) or not every > 0.0:
+            raise ConfigurationError(f"poll={every!r} must be seconds above 0, or None for those of the settings")
+        return repeat(float(every))
+
+    def _plan(self, run_id: str, tool: Tool | None, *, act: bool = True) -> Plan[Result[Any]]:
+        router = self._router
+        if not isinstance(run_id, str):
+            raise BadInput(f"run_id={run_id!r} is no run's id; hand in Result.run_id")
+        if tool is not None and not isinstance(tool, Tool):
+            raise ConfigurationError(f"tool={tool!r} cannot be used: use Tool(name, run)")
+        resuming = Resuming(
+            log=router.log,
+            queue=router.queue,
+            tools=self.tools,
+            site=router.site,
+            carry=self._carry,
+            break_off=router.break_off,
+            recover=self._recover,
+            draw=router.draw,
+        )
+        return (yield from resuming.plan(run_id, tool, act=act))
+
+    def _carry(self, run_id: str, course: Any) -> Plan[Result[Any]]:
+        try:
+            return (yield from self._router.carry_through(run_id, course))
+        finally:
+            bell.ring()  # others may wait for the same run
+
+    def _recover(self, run_id: str) -> None:
+        """Nobody ends the run of a process that died over it but who looks."""
+        router = self._router
+        idempotent = [name for name, tool in router.settings.tools.items() if tool.idempotent]
+        recover(router.database, router.clock, idempotent_tools=idempotent, only=run_id)
 
 
-def _place(tool: Tool) -> tuple[str, str]:
-    """Where a tool's function was written down: a notebook defines the same one again."""
-    function = tool.source or tool.run
-    return str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", id(function)))
+def _or_waits(result: Result[Any]) -> Result[Any] | StillWaiting:
+    """A result that waits anew has not ended."""
+    return StillWaiting(result.run_id, result.review_id) if result.state is RunState.WAITING else result
+
+
+def _is_same(one: Tool, other: Tool) -> bool:
+    """Is it the same function? One defined again at the same place of a module is: a notebook does that.
+
+    Functions made inside functions share their place: they are the same with the same code and what it closes over.
+    """
+    first, second = one.source or one.run, other.source or other.run
+    if first == second:
+        return True
+    if not (inspect.isfunction(first) and inspect.isfunction(second)):
+        return False
+    if (first.__module__, first.__qualname__) != (second.__module__, second.__qualname__):
+        return False
+    return "<" not in first.__qualname__ or _inside(first) == _inside(second)
+
+
+def _inside(function: FunctionType) -> tuple[Any, ...]:
+    closed = tuple(id(cell) for cell in function.__closure__ or ())
+    return function.__code__, closed, function.__defaults__, function.__kwdefaults__

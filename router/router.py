@@ -11,10 +11,10 @@ from ..core.call import Call, SideEffects
 from ..core.clock import SystemClock
 from ..core.database import Database
 from ..core.decision import Mode, Route
-from ..core.errors import BadInput, ConfigurationError, DemurError, EffectBusy, StoreError
+from ..core.errors import BadInput, ConfigurationError, DemurError, StoreError
 from ..core.protocols import Clock, Fingerprint, Generation, Model, Probe, Retriever
 from ..core.response import Cost
-from ..core.run import Result, Run, RunState
+from ..core.run import Result, Run
 from ..memory.episode_index import EpisodeIndex
 from ..memory.recall_probe import RecallProbe
 from ..policies.mode import effective_mode
@@ -24,6 +24,7 @@ from ..review.queue import ReviewQueue
 from .answer_plan import AnswerCourse
 from .assessor import Assessor
 from .effects import EffectLog
+from .ended import result_of
 from .given import check_call, check_parts
 from .grading import GradingRouter
 from .learning.learning import Learning
@@ -31,7 +32,7 @@ from .log import RunLog
 from .owner import this_process
 from .probe_set import standard_probes
 from .recovery import recover
-from .reissue import waiting_twin
+from .reissue import WaitsAlready
 from .resumer import Resumer
 from .resuming_router import ResumingRouter
 from .settings import Settings
@@ -178,9 +179,6 @@ class Router(GradingRouter, ResumingRouter):
         mode: Mode | None,
     ) -> Plan[Result[Any]]:
         check_call(call, tool, proposal, exclude, model, larger)
-        twin = yield blocking(waiting_twin, self.database, call)
-        if twin is not None and call.idempotency_key is None:
-            return self.result_of((yield blocking(self.log.get, twin)))
         site = self.site(call, model=model, larger=larger, mode=mode)
         run = Run(call=call, created_at=self.clock.now())
         model_name = site.model.name if site.model is not None else None
@@ -192,13 +190,18 @@ class Router(GradingRouter, ResumingRouter):
             yield from self.break_off(run.id, error)  # cut off while it was being stored: it may be there
             raise
         if started.id != run.id:
-            return self.result_of(started)
+            return (yield from self.resumer.again(started, tool))
         draw, excluded = self._draws.next(), dict(exclude or {})
         if tool is not None:
             course: ToolCourse | AnswerCourse = ToolCourse(site, call, run.id, draw, tool, proposal, excluded)
         else:
             course = AnswerCourse(site, call, run.id, draw, excluded=excluded)
-        return (yield from self.carry_through(run.id, course))
+        try:
+            return (yield from self.carry_through(run.id, course))
+        except WaitsAlready as error:
+            first: Run | None = yield blocking(self.log.get, error.waiting_run_id)
+            assert first is not None
+            return (yield from self.resumer.again(first, tool))
 
     def carry_through(self, run_id: str, course: ToolCourse | AnswerCourse) -> Plan[Result[Any]]:
         """Follow a course to its end and store it; a run that breaks off ends by what its effects say."""
@@ -333,30 +336,6 @@ class Router(GradingRouter, ResumingRouter):
         """Stop waiting, and give the database connections back."""
         self.resumer.close()
         self.database.close()
-
-
-def result_of(run: Run) -> Result[Any]:
-    """What is stored of a run under the same idempotency key.
-
-    Raises:
-        EffectBusy: it is still at work.
-    """
-    if run.result is not None:
-        return run.result
-    if run.state is RunState.OPEN:
-        raise EffectBusy(f"run {run.id} with the same idempotency key is still at work; ask again later")
-    recommended = run.rounds[-1].decision.route if run.rounds else Route.ABSTAIN
-    return Result[Any](
-        value=None,
-        route=Route.DEFER if run.state is RunState.UNKNOWN else Route.ABSTAIN,
-        recommended=recommended,
-        mode=run.rounds[-1].decision.mode if run.rounds else Mode.ENFORCE,
-        confidence=run.rounds[-1].confidence if run.rounds else None,
-        run_id=run.id,
-        state=run.state,
-        reason=run.error or f"the run with this idempotency key is {run.state}",
-        cost=run.cost,
-    )
 
 
 def _by_task(artefacts: Sequence[Artefact | str | Path]) -> dict[str, Artefact]:

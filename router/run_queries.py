@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, select
+from sqlalchemy import Connection, Row, and_, exists, select
 
-from ..core.database.tables import decisions, effects, rounds, runs
+from ..core.call import CallKind
+from ..core.database.tables import decisions, effects, review_items, rounds, runs
 from ..core.errors import BadInput
+from ..core.review_item import ReviewKind, ReviewState
 from ..core.run import EffectState, Run, RunState
 from .run_rows import run_of
 
@@ -54,3 +56,24 @@ def let_go(connection: Connection, run: Run) -> bool:
         return False
     connection.execute(runs.update().where(runs.c.id == run.id).values(idempotency_key=None))
     return True
+
+
+def let_through_runs(*columns: Any) -> Any:
+    """Of waiting runs whose tool call a human let through and which nobody carries out yet.
+
+    A rejected or answered call does not wait any more. One that was edited into another tool waits for the run of that
+    other call, where there is one under way.
+    """
+    child = runs.alias("child")
+    under_way = (RunState.WAITING.value, RunState.OPEN.value)
+    return (
+        select(*columns)
+        .select_from(runs.join(review_items, review_items.c.run_id == runs.c.id))
+        .where(
+            runs.c.state == RunState.WAITING.value,
+            runs.c.kind == CallKind.TOOL.value,
+            review_items.c.kind == ReviewKind.DEFERRED.value,
+            review_items.c.state == ReviewState.RESOLVED.value,
+            ~exists().where(child.c.parent_id == runs.c.id, child.c.state.in_(under_way)),
+        )
+    )

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Row
 
-from ..core.call import Call
+from ..core.call import Call, CallKind
 from ..core.confidence import Confidence
 from ..core.decision import Decision, Mode
 from ..core.errors import StoreError
@@ -24,8 +24,22 @@ _NOT_RUN = TypeAdapter(dict[str, str])
 
 
 def substance(call: Call) -> str:
-    """What is asked, whoever asks and whenever: the same under one key, and the same again where it was rejected."""
-    return content_hash(call.model_dump(mode="json", include={"kind", "messages", "tool_name", "arguments", "task"}))
+    """What is asked, whoever asks and whenever: the same under one key, and the same again where it was rejected.
+
+    Of a tool call what was said before does not count. Numbers count as JSON's do: 3 and 3.0 are one, 1, true and "1"
+    are three.
+    """
+    parts = {"kind", "tool_name", "arguments", "task"} if call.kind is CallKind.TOOL else {"kind", "messages", "task"}
+    return content_hash(_plain_numbers(call.model_dump(mode="json", include=parts)))
+
+
+def _plain_numbers(value: Any) -> Any:
+    """The value with whole floats as integers: a model writes 40 now and 40.0 then."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _plain_numbers(each) for name, each in value.items()}
+    return [_plain_numbers(each) for each in value] if isinstance(value, list) else value
 
 
 def run_row(run: Run, mode: Mode, owner: str, now: datetime) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -22,13 +22,13 @@ from ..core.call import Call, SideEffects
 from ..core.decision import Mode, Route
 from ..core.errors import ConfigurationError
 from ..core.review_item import SafeEnd
-from ..core.run import Result, RunState
 from ..policies.costs import Costs
 from ..policies.policy import CostPolicy
 from ..policies.tool_policy import ToolPolicy, graver_effects
 from ..policies.turn_rules import TurnRule, TurnRules
 from .settings_errors import check_variables, explained
 from .settings_file import check_types, example, read_toml
+from .waiting_texts import check_places
 
 DEFAULT_FILE = "demur.toml"
 
@@ -101,40 +101,36 @@ class PolicySettings(Section):
     later_insight: Share = 0.0
 
 
-Text = Annotated[str, Field(min_length=1, max_length=2000)]
+UserText = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(check_places)]
 
 
 class WaitingSettings(Section):
-    """`[waiting]`: what the end user is told. `{review_id}` and `{run_id}` may stand in the texts."""
+    """`[waiting]`: what the end user is told, and how often who waits looks again (seconds, growing).
 
-    message: Text = "I am not sure about this and have asked a person to look; the answer follows."
-    abstained: Text = "I am not sure enough to answer this."
-    rejected: Text = "A person looked at this and decided against it."
-    expired: Text = "Nobody could look at this in time, so it was not done."
+    `{review_id}` and `{run_id}` may stand in the texts.
+    """
 
-    @field_validator("message", "abstained", "rejected", "expired")
-    @classmethod
-    def _known_places(cls, value: str) -> str:
-        try:
-            value.format(review_id="", run_id="")
-        except (KeyError, IndexError, ValueError, AttributeError) as error:
-            raise ValueError(f"only {{review_id}} and {{run_id}} may stand in braces: {error!r}") from error
-        if any(mark in value for mark in ("{review_id.", "{review_id[", "{run_id.", "{run_id[")):
-            raise ValueError("only {review_id} and {run_id} themselves may stand in braces")
-        return value
+    message: UserText = "I have asked a person to check this; the answer follows."
+    abstained: UserText = "I am not sure enough to answer this."
+    rejected: UserText = "A person looked at this and decided against it."
+    expired: UserText = "Nobody could look at this in time, so it was not done."
+    poll_first: Positive = 0.05
+    poll_longest: Positive = 2.0
+
+    @model_validator(mode="after")
+    def _ordered(self) -> WaitingSettings:
+        if self.poll_first > self.poll_longest:
+            raise ValueError(f"poll_first={self.poll_first} must not be above poll_longest={self.poll_longest}")
+        return self
 
 
 class TaskWaitingSettings(Section):
-    """`[tasks.NAME.waiting]`: only what differs from `[waiting]`."""
+    """`[tasks.NAME.waiting]`: only the texts that differ from `[waiting]`."""
 
-    message: Text | None = None
-    abstained: Text | None = None
-    rejected: Text | None = None
-    expired: Text | None = None
-
-    _known_places = field_validator("message", "abstained", "rejected", "expired")(
-        lambda value: None if value is None else WaitingSettings(message=value).message
-    )
+    message: UserText | None = None
+    abstained: UserText | None = None
+    rejected: UserText | None = None
+    expired: UserText | None = None
 
 
 class TurnSettings(Section):
@@ -177,12 +173,16 @@ class ToolSettings(Section):
 
 
 class ReviewSettings(Section):
-    """`[review]`. Times in seconds; `expires_after` None: never; `capacity`: waiting items, None: any number."""
+    """`[review]`. Times in seconds; `expires_after` None: never; `capacity`: waiting items, None: any number.
+
+    `max_rejections`: of the very same tool call in one conversation; then it is cut without asking again.
+    """
 
     lease_seconds: Positive = 300.0
     expires_after: Positive | None = None
     on_expiry: SafeEnd = SafeEnd.ABSTAIN
     capacity: Count | None = None
+    max_rejections: Count = 1
 
 
 class LearningSettings(Section):
@@ -297,19 +297,10 @@ class Settings(BaseSettings):
         """The graver of what the call says of itself and what its tool is declared as."""
         return graver_effects(call, self.tool_policies)
 
-    def message_for(self, result: Result[Any], task: str) -> str | None:
-        """What the end user is told of a result that delivers nothing; None where it delivers."""
-        if result.delivered:
-            return None
-        own = self.tasks[task].waiting if task in self.tasks else TaskWaitingSettings()
-        if result.state is RunState.WAITING:
-            kind = "message"
-        elif result.review_id is None:
-            kind = "abstained"
-        else:
-            kind = "expired" if result.reason.startswith("nobody decided") else "rejected"
-        text: str = getattr(own, kind) or getattr(self.waiting, kind)
-        return text.format(review_id=result.review_id or "", run_id=result.run_id)
+    def waiting_for(self, task: str) -> WaitingSettings:
+        """The texts of a task: the general ones with the task's own."""
+        own = self.tasks[task].waiting.model_dump(exclude_none=True) if task in self.tasks else {}
+        return self.waiting.model_copy(update=own)
 
     @cached_property
     def tool_policies(self) -> dict[str, ToolPolicy]:

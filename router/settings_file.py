@@ -115,6 +115,12 @@ refusal = "I do not know."   # the text that counts as not answering
 [tasks.triage.costs]         # any of the keys of [costs], where this task differs
 wrong = 5.0
 
+[tasks.triage.waiting]       # any of the texts of [waiting]
+message = "A colleague looks at your ticket ({review_id})."
+abstained = "I leave this ticket to a colleague."
+rejected = "A colleague decided against it."
+expired = "Nobody could look at your ticket in time."
+
 [tasks.triage.turns]         # instead of [turns]
 refusal = "deliver"
 clarification = "deliver"
@@ -130,6 +136,15 @@ lease_seconds = 300.0        # how long a reviewer holds an item
 # expires_after = 86400.0    # seconds until an undecided item ends safely; never by default
 on_expiry = "abstain"        # how it then ends: reject or abstain
 # capacity = 50              # waiting items; beyond that nothing is deferred (default: any number)
+max_rejections = 1           # of the very same tool call in one conversation; then it is cut without asking again
+
+[waiting]                    # what the end user is told; {review_id} and {run_id} may stand in the texts
+message = "I have asked a person to check this; the answer follows."
+abstained = "I am not sure enough to answer this."
+rejected = "A person looked at this and decided against it."
+expired = "Nobody could look at this in time, so it was not done."
+poll_first = 0.05            # seconds until who waits looks again; the pause grows ...
+poll_longest = 2.0           # ... up to this
 
 [turns]                      # answers that assert nothing: judge (as answers), deliver, or abstain
 refusal = "judge"            # "I don't know"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from ..core.call import Call, CallKind
+from ..core.call import Call, CallKind, SideEffects
 from ..core.decision import Decision, Mode, Route
 from ..core.protocols import Clock, Model, Retriever
 from ..core.response import Response
@@ -29,6 +29,8 @@ class Tool:
 
     Attributes:
         source: the function behind `run`, where that is a wrapper: what tells two tools of one name apart.
+        side_effects: what it does to the world, beside what the settings say; None: nobody said.
+        refuses: why the tool cannot be run with these arguments as they stand in the log, or None.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Tool:
     arun: Callable[..., Any] | None = None
     idempotent: bool = False
     source: Callable[..., Any] | None = None
+    side_effects: SideEffects | None = None
+    refuses: Callable[[Mapping[str, Any]], str | None] | None = None
 
 
 class Draws:

@@ -19,7 +19,7 @@ from ..probes.calibration.prior import PriorCalibrator
 from .answer_plan import ANSWER_ARM
 from .assessor import Assessment
 from .decide import Options, build_decision
-from .reissue import rejected_before
+from .reissue import rejections
 from .scored import ScoredGeneration
 from .site import Site, Tool
 from .steps import Plan, Step, blocking
@@ -45,7 +45,7 @@ class ToolCourse:
     review_id: str | None = None
 
     def plan(self) -> Plan[Result[Any]]:
-        rejected = yield blocking(rejected_before, self.site.log.database, self.call)
+        rejected = (yield blocking(self._rejected)) if self.site.mode is Mode.ENFORCE else None
         if rejected is not None:
             return (yield blocking(self._cut, rejected))
         decision = yield blocking(self._judge)
@@ -82,29 +82,47 @@ class ToolCourse:
 
         return Step(run=once, arun=aonce)
 
+    def _rejected(self) -> ReviewItem | None:
+        """The newest rejection of this very call in its conversation, where that settles the matter."""
+        found = rejections(self.site.log.database, self.call)
+        return found[0] if len(found) >= self.site.review.max_rejections else None
+
     def _cut(self, rejected: ReviewItem) -> Result[Any]:
         """The model asks again for what was rejected: the answer is the same, and nobody is asked again."""
-        note = rejected.resolution.note if rejected.resolution is not None else ""
-        who = rejected.resolution.reviewer if rejected.resolution is not None else "nobody, in time,"
-        reason = f"Not run: {who} rejected this very call in this conversation (review {rejected.id})"
-        artefact = self.site.assessor.artefact
+        site, resolution = self.site, rejected.resolution
+        if resolution is None:
+            reason = f"nobody decided in time on this very call in this conversation (review {rejected.id})"
+        else:
+            reason = f"a reviewer rejected this very call in this conversation (review {rejected.id})"
+            reason += f": {resolution.note}" if resolution.note else ""
+        artefact = site.assessor.artefact
+        response = self.proposal.response if self.proposal is not None else None
         decision = Decision(
             call_id=self.call.id,
             run_id=self.run_id,
             round=0,
             stage=Stage.AFTER,
-            mode=Mode.ENFORCE,
+            mode=site.mode,
             route=Route.ABSTAIN,
-            reason=f"{reason}: {note}" if note else f"{reason}.",
+            reason=f"Not run, and nobody is asked again: {reason}",
             confidence=PriorCalibrator().confidence(),
-            label_propensity=0.0,
-            policy_id=self.site.policy.id,
+            policy_id=site.policy.id,
             artefact_id=artefact.id if artefact is not None else None,
             draw=self.draw,
-            decided_at=self.site.clock.now(),
+            decided_at=site.clock.now(),
         )
-        recorded = Round(number=0, arm=ANSWER_ARM, response=None, signals=(), confidence=None, decision=decision)
-        self.site.log.record_round(self.run_id, recorded)
+        recorded = Round(
+            number=0,
+            arm=ANSWER_ARM,
+            response=response,
+            turn=TurnKind.TOOL_CALL if response is not None else None,
+            fingerprint=site.fingerprint_of(site.model) if response is not None else None,
+            signals=(),
+            confidence=None,
+            decision=decision,
+        )
+        site.log.record_round(self.run_id, recorded)
+        self.review_id = rejected.id
         return self._result(decision, Route.ABSTAIN, RunState.DONE, None)
 
     def _judge(self) -> Decision:

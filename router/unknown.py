@@ -12,6 +12,7 @@ from ..core.confidence import Confidence
 from ..core.database.tables import effects, rounds, runs
 from ..core.review_item import ReviewItem, ReviewKind, SafeEnd
 from ..core.run import EffectState, RunState
+from ..review.parents import tell_parent
 from ..review.queue import ReviewQueue
 
 # Above everything that merely waits: the world may have changed and nobody knows.
@@ -59,7 +60,8 @@ def mark_unknown(connection: Connection, queue: ReviewQueue, effect: Row[Any], w
         ),
         connection,
     )
-    connection.execute(
-        runs.update().where(runs.c.id == run.id).values(state=RunState.UNKNOWN.value, error=why, updated_at=now)
-    )
+    # That it waited, as its result may still say, is no longer so.
+    gone = {"state": RunState.UNKNOWN.value, "result": None, "error": why, "updated_at": now}
+    connection.execute(runs.update().where(runs.c.id == run.id).values(gone))
+    tell_parent(connection, run.id, now)
     return review_id

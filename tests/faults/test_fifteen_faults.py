@@ -259,7 +259,7 @@ def a_rejected_call_is_cut_when_it_comes_again(folder: Path) -> None:
 def rejections_are_forgotten(patch: Patch) -> None:
     from demur.router import tool_plan
 
-    patch.setattr(tool_plan, "rejected_before", lambda *_: None)
+    patch.setattr(tool_plan, "rejections", lambda *_: [])
 
 
 # 7. A missing signal reads as confident or neutral.

@@ -16,7 +16,6 @@ from demur.core.protocols import Generation
 from demur.core.response import Response, TokenTrace
 from demur.core.run import RunState
 from demur.router.site import Tool
-from demur.router.waiting import await_result, pauses, wait
 from demur.testing import Reviewer
 
 SETTINGS = {
@@ -159,12 +158,15 @@ def test_an_edit_into_a_grave_tool_is_looked_at_again(house, resume, target):
     waiting = deferred(router, tools)
     reviewer.edit(tool_name=target, arguments={"id": 7})
     result = resume(router, waiting.run_id)
-    assert (result.state, tools[target].uses) == (RunState.WAITING, [])
+    assert (result.run_id, result.state, tools[target].uses) == (waiting.run_id, RunState.WAITING, [])
     assert result.review_id != waiting.review_id
     (item,) = reviewer.waiting()
     assert (item.id, item.call.tool_name, item.call.arguments) == (result.review_id, target, {"id": 7})
-    with pytest.raises(StillWaiting):
+    assert "ada edited a call of refund" in item.reason
+    with pytest.raises(StillWaiting) as again:
         resume(router, waiting.run_id)
+    assert (again.value.run_id, again.value.review_id) == (waiting.run_id, item.id)
+    assert router.log.get(waiting.run_id).result.review_id == item.id
     Reviewer(router, "bob").approve()
     assert resume(router, waiting.run_id).value == {"used": 1}
     assert tools[target].uses == [{"id": 7}]
@@ -178,6 +180,7 @@ def test_the_second_look_can_say_no(house, resume):
     reviewer.edit(tool_name="delete", arguments={})
     assert resume(router, waiting.run_id).state is RunState.WAITING
     reviewer.reject(note="never")
+    assert router.log.get(waiting.run_id).state is RunState.DONE  # with its child, in one transaction
     result = resume(router, waiting.run_id)
     assert (result.route, result.value, tools["delete"].uses) == (Route.ABSTAIN, None, [])
     assert router.log.get(waiting.run_id).state is RunState.DONE
@@ -298,40 +301,11 @@ def test_waiting_ends_when_the_time_is_up(house, clock):
 
     router, tools, _ = house
     waiting = deferred(router, tools, unsure(deadline=clock.now() + timedelta(seconds=5)))
-    assert router.message_for(waiting).startswith("I am not sure about this")
+    assert router.message_for(waiting).startswith("I have asked a person to check this")
     clock.advance(6)
     result = router.poll(waiting.run_id)
     assert (result.route, result.state) == (Route.ABSTAIN, RunState.DONE)
     assert router.message_for(result).startswith("Nobody could look at this in time")
-
-
-def test_the_pauses_grow_and_the_timeout_is_kept():
-    following, slept, now = pauses(), [], [0.0]
-    first = [following() for _ in range(20)]
-    assert first[0] == pytest.approx(0.05)
-    assert first == sorted(first)
-    assert first[-1] == 2.0
-
-    def sleep(seconds):
-        slept.append(seconds)
-        now[0] += seconds
-
-    with pytest.raises(StillWaiting):
-        wait(lambda _: None, "run_1", 1.0, sleep=sleep, monotonic=lambda: now[0])
-    assert sum(slept) == pytest.approx(1.0)
-
-    async def asleep(seconds):
-        sleep(seconds)
-
-    async def nothing(_):
-        return None
-
-    slept.clear()
-    with pytest.raises(StillWaiting):
-        asyncio.run(await_result(nothing, "run_1", 1.0, sleep=asleep, monotonic=lambda: now[0]))
-    assert sum(slept) == pytest.approx(1.0)
-    with pytest.raises(ConfigurationError, match="timeout"):
-        wait(lambda _: None, "run_1", float("nan"))
 
 
 def test_a_guarded_function_is_resumed_by_its_name_after_a_restart(make_router, scripted):
