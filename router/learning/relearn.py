@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...core.database import Database
+from ...core.database.counters import OUTCOMES, last_number
 from ...core.database.outcome_log import OutcomeLog
 from ...core.database.tables import rounds, runs
 from ...core.decision import Stage
@@ -56,7 +57,7 @@ def logged_rows(database: Database, tenant: str, task: str, arm: str, identity: 
     """
     log = OutcomeLog(database)
     with database.reading() as connection:
-        through = log.last_change()
+        through = last_number(connection, OUTCOMES)
         found = graded(connection, log, runs.c.tenant == tenant, runs.c.task == task, rounds.c.arm == arm)
         usable, left_out = _usable(found, identity)
         usable = usable[-_MOST_ROWS:]

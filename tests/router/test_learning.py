@@ -268,6 +268,17 @@ def test_learning_goes_on_by_itself_in_the_background(make_router, scripted):
     assert router.learning.heads.all()
 
 
+def test_a_database_in_memory_learns_as_well(make_router, scripted):
+    router = make_router(
+        scripted([("sure", SURE), ("unsure", -2.0)] * 20), mode="shadow", artefact=None,
+        settings={"learning": {"refit_growth": 0.0}}, database=":memory:",
+    )  # fmt: skip
+    for number in range(40):
+        result = router.run(Call.ask(f"question {number}"))
+        router.record_outcome(result.response_id, number % 2 == 0, source="test")
+    assert len(router.learn()) == 1
+
+
 def test_a_damaged_state_is_said_and_not_used(make_router, scripted):
     from demur.core.database.tables import learned
 
