@@ -16,7 +16,8 @@ from langchain_core.utils.json import parse_partial_json
 
 from ...core.protocols import Generation
 from ...core.response import TokenTrace, ToolCall
-from .tool_text import BrokenCall, ToolText, WrittenCall, certain_content, read_tool_text
+from .call_json import BrokenCall, WrittenCall
+from .tool_text import ToolText, certain_content, read_tool_text
 
 
 @dataclass(frozen=True)

@@ -14,53 +14,19 @@ behind it.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from ...evaluation.graders.strict_json import NotJson, read_json, read_prefix
+from .call_json import KEYS, SPACE, Broken, BrokenCall, NoCall, WrittenCall, broken_call, read_call, skip
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 _FENCE, _THINK = "```", "<think>"
-_KEYS = frozenset({"name", "arguments", "parameters", "id", "type"})
 _FIRST_KEY = re.compile(r'[\[{\s]*"([^"]*)"')
-_NAME = re.compile(r'"name"\s*:\s*"([^"\\]{1,64})"')
 _ATTEMPT = re.compile(r'"(?:arguments|parameters)"\s*:')
 _CALL_FENCES = frozenset({"", "json", "tool_call"})
-_DEEPEST = 64
-_SPACE = " \t\r\n"
-
-
-@dataclass(frozen=True)
-class WrittenCall:
-    """A call that can be made.
-
-    Attributes:
-        start, end: character offsets of name and arguments with their keys: all that says what would be done.
-    """
-
-    name: str
-    arguments: dict[str, Any]
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class BrokenCall:
-    """An attempt that cannot be made.
-
-    Attributes:
-        name: the tool's name, where it can be told.
-        text: the attempt as it was written.
-        error: what is wrong with it.
-    """
-
-    name: str | None
-    text: str
-    error: str
 
 
 @dataclass(frozen=True)
@@ -80,14 +46,6 @@ class ToolText:
         """Character offsets from the first call's name or arguments to the last call's; None without a sound call."""
         sound = [call for call in self.calls if isinstance(call, WrittenCall)]
         return (sound[0].start, sound[-1].end) if sound else None
-
-
-class _Broken(ValueError):
-    """The text at hand is no sound call."""
-
-
-class _NoCall(ValueError):
-    """The text at hand is JSON, but of another kind."""
 
 
 @dataclass(frozen=True)
@@ -140,29 +98,23 @@ def _after_thinking(text: str, thinking: bool) -> int | None:
     return None if end < 0 else end + len("</think>")
 
 
-def _skip(text: str, at: int, characters: str = _SPACE) -> int:
-    while at < len(text) and text[at] in characters:
-        at += 1
-    return at
-
-
 def _tagged(text: str, begin: int) -> list[_Region]:
     regions: list[_Region] = []
     at = text.find(OPEN, begin)
     while at >= 0:
-        body = _skip(text, at + len(OPEN))
+        body = skip(text, at + len(OPEN))
         try:
-            call, end = _read_call(text, body)
-            end = _skip(text, end)
+            call, end = read_call(text, body)
+            end = skip(text, end)
             if text.startswith(CLOSE, end):
                 end += len(CLOSE)
             elif end < len(text) and not text.startswith(OPEN, end):
-                raise _Broken("there is text between the JSON object and the end of the call")
+                raise Broken("there is text between the JSON object and the end of the call")
             found: WrittenCall | BrokenCall | None = call
-        except (_Broken, _NoCall) as error:
+        except (Broken, NoCall) as error:
             stop = _close_outside_strings(text, body)
             end = len(text) if stop is None else stop + len(CLOSE)
-            found = _broken(text[body:stop], error)
+            found = broken_call(text[body:stop], error)
             if stop is None and not text.startswith("{", body):
                 # Prose that mentions the tag.
                 at = text.find(OPEN, body)
@@ -195,13 +147,13 @@ def _may_be_bare(text: str) -> bool:
         return not body
     match = _FIRST_KEY.match(body)
     if match is not None:
-        return match[1] in _KEYS
-    rest = body.lstrip("[{" + _SPACE)
+        return match[1] in KEYS
+    rest = body.lstrip("[{" + SPACE)
     return not rest or rest.startswith('"')
 
 
 def _bare(text: str, begin: int) -> list[_Region]:
-    start = _skip(text, begin)
+    start = skip(text, begin)
     if start == len(text) or not _may_be_bare(text[start:]):
         return []
     end = len(text.rstrip())
@@ -211,54 +163,54 @@ def _bare(text: str, begin: int) -> list[_Region]:
 def _block(text: str, start: int, end: int) -> list[_Region]:
     """The region of a block that is all JSON; [] where it is JSON of another kind, or plainly no attempt at a call."""
     try:
-        return [_Region(start, end, tuple(_read_calls(text, start, end)))]
-    except _NoCall:
+        return [_Region(start, end, tuple(read_calls(text, start, end)))]
+    except NoCall:
         return []
-    except _Broken as error:
+    except Broken as error:
         written = text[start:end]
-        return [_Region(start, end, (_broken(written, error),))] if _ATTEMPT.search(written) else []
+        return [_Region(start, end, (broken_call(written, error),))] if _ATTEMPT.search(written) else []
 
 
-def _read_calls(text: str, start: int, end: int) -> Iterator[WrittenCall]:
+def read_calls(text: str, start: int, end: int) -> Iterator[WrittenCall]:
     listed = text[start] == "["
     if listed:
         try:
             read_json(text[start:end])
         except NotJson as error:
-            raise _Broken(str(error)) from None
-    at = _skip(text, start + listed)
+            raise Broken(str(error)) from None
+    at = skip(text, start + listed)
     while at < end and text[at] != "]":
-        call, at = _read_call(text, at)
+        call, at = read_call(text, at)
         yield call
-        at = _skip(text, at, _SPACE + ("," if listed else ";"))
+        at = skip(text, at, SPACE + ("," if listed else ";"))
     if at + listed < end:
-        raise _Broken("there is text behind the JSON")
+        raise Broken("there is text behind the JSON")
 
 
 def _first_call_fence(text: str, begin: int) -> int:
     """Where the first fence opens that holds a call, or may turn out to; -1 for none."""
-    return next((at for at, body, _ in _fences(text, begin) if body is None or _may_be_bare(text[body:])), -1)
+    return next((at for at, body in _fences(text, begin) if body is None or _may_be_bare(text[body:])), -1)
 
 
-def _fences(text: str, begin: int) -> Iterator[tuple[int, int | None, bool]]:
-    """(where it opens, where its body starts, closed) of each fenced block; None where its first line is not ended."""
+def _fences(text: str, begin: int) -> Iterator[tuple[int, int | None]]:
+    """(where it opens, where its body starts) of each fenced block; None where its first line is not ended."""
     at = text.find(_FENCE, begin)
     while at >= 0:
         line = text.find("\n", at)
         if line < 0:
-            yield at, None, False
+            yield at, None
             return
         close = text.find(_FENCE, line)
         if text[at + len(_FENCE) : line].strip().lower() in _CALL_FENCES:
-            yield at, line + 1, close >= 0
+            yield at, line + 1
         if close < 0:
             return
         at = text.find(_FENCE, close + len(_FENCE))
 
 
 def _fenced(text: str, begin: int) -> list[_Region]:
-    for opens, body, _ in _fences(text, begin):
-        if body is None or not text[_skip(text, body) :] or not _may_be_bare(text[body:]):
+    for opens, body in _fences(text, begin):
+        if body is None or not text[skip(text, body) :] or not _may_be_bare(text[body:]):
             continue
         return _fences_to_the_end(text, opens)
     return []
@@ -273,14 +225,14 @@ def _fences_to_the_end(text: str, at: int) -> list[_Region]:
             return []
         if text[at + len(_FENCE) : line].strip().lower() not in _CALL_FENCES:
             return []
-        body = _skip(text, line)
+        body = skip(text, line)
         close = _close_of_fence(text, body)
         block = _block(text, body, len(text[body:close].rstrip()) + body) if text[body:close].strip() else []
         if not block:
             return []
         end = close if close == len(text) else close + len(_FENCE)
         regions.append(_Region(at, end, block[0].calls))
-        at = _skip(text, end)
+        at = skip(text, end)
     return regions
 
 
@@ -292,76 +244,6 @@ def _close_of_fence(text: str, body: int) -> int:
             _, rest = read_prefix(text[at:])
         except NotJson:
             break
-        at = _skip(text, len(text) - len(rest), _SPACE + ";")
+        at = skip(text, len(text) - len(rest), SPACE + ";")
     close = text.find(_FENCE, at)
     return len(text) if close < 0 else close
-
-
-def _read_call(text: str, start: int) -> tuple[WrittenCall, int]:
-    """The call whose JSON object starts here, and where it ends.
-
-    Raises:
-        _Broken, _NoCall: it is none.
-    """
-    try:
-        value, rest = read_prefix(text[start:])
-    except NotJson as error:
-        raise _Broken(f"not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise _NoCall(f"a JSON {type(value).__name__}, not an object")
-    keys = value.keys() & {"arguments", "parameters"}
-    if "name" not in value or not keys or value.keys() - _KEYS:
-        raise _NoCall(f'an object with the keys {sorted(value)[:8]}, not with "name" and "arguments"')
-    if len(keys) > 1:
-        raise _Broken('both "arguments" and "parameters" are given')
-    key = keys.pop()
-    name, arguments = value["name"], _arguments(value[key])
-    if not isinstance(name, str) or not name.strip():
-        raise _Broken(f"the name {str(name)[:40]!r} is not the name of a tool")
-    _require_storable(name, arguments)
-    spans = [span for member, span in _members(text, start) if member in ("name", key)]
-    call = WrittenCall(name, arguments, min(a for a, _ in spans), max(b for _, b in spans))
-    return call, len(text) - len(rest)
-
-
-def _arguments(given: Any) -> dict[str, Any]:
-    if isinstance(given, str):  # OpenAI writes them as JSON inside a string
-        try:
-            given = read_json(given)
-        except NotJson as error:
-            raise _Broken(f"the arguments are not JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise _Broken(f"the arguments are a {type(given).__name__}, not an object")
-    return given
-
-
-def _members(text: str, start: int) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Key and offsets (of key and value together) of each member of the sound JSON object that starts here."""
-    decoder = json.JSONDecoder()
-    at = _skip(text, start + 1)
-    while text[at] != "}":
-        key, end = decoder.raw_decode(text, at)
-        _, end = decoder.raw_decode(text, _skip(text, end, _SPACE + ":"))
-        yield key, (at, end)
-        at = _skip(text, end, _SPACE + ",")
-
-
-def _require_storable(name: str, arguments: dict[str, Any]) -> None:
-    """Raises _Broken for what a checkpoint or a database could not take."""
-    pending: list[tuple[Any, int]] = [(arguments, 1)]
-    while pending:
-        value, depth = pending.pop()
-        if depth > _DEEPEST:
-            raise _Broken(f"the arguments are nested deeper than {_DEEPEST}")
-        if isinstance(value, dict | list):
-            pending += [(item, depth + 1) for item in (value.values() if isinstance(value, dict) else value)]
-    try:
-        (name + json.dumps(arguments, ensure_ascii=False)).encode()
-    except UnicodeEncodeError:
-        raise _Broken("it holds half a character (a lone surrogate)") from None
-
-
-def _broken(written: str, error: Exception) -> BrokenCall:
-    written = written.strip()
-    match = _NAME.search(written)
-    return BrokenCall(match[1] if match else None, written, str(error))

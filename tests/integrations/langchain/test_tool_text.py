@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demur.integrations.langchain.tool_text import BrokenCall, WrittenCall, certain_content, read_tool_text
+from demur.integrations.langchain.call_json import BrokenCall, WrittenCall
+from demur.integrations.langchain.tool_text import certain_content, read_tool_text
 
 OSLO = '{"name": "weather", "arguments": {"city": "Oslo"}}'
 ROME = '{"name": "weather", "arguments": {"city": "Rome"}}'
