@@ -47,7 +47,7 @@ class Asking:
             with contextlib.suppress(GraphInterrupt):
                 interrupt(question.value(item), response_schema=question.schema(lambda _: None, True))
             return item
-        schema = question.schema(lambda resolution: self._refusal(review_id, resolution, tools), False)
+        schema = question.schema(lambda resolution: self._refusal(item, resolution, tools), False)
         given = interrupt(question.value(item), response_schema=schema)
         resolution = question.resolution(given, self.reviewer)
         return (yield blocking(self._resolve, review_id, resolution))
@@ -69,18 +69,16 @@ class Asking:
             raise StaleItem(f"there is no review {review_id!r} in this router's database; is it the same database?")
         return item
 
-    def _refusal(self, review_id: str, resolution: Resolution, tools: Collection[str]) -> str | None:
+    def _refusal(self, item: ReviewItem, resolution: Resolution, tools: Collection[str]) -> str | None:
         """Why this decision cannot be taken: it does not fit, or a reviewer has the item in hand."""
-        item = self.router.queue.get(review_id)
-        if item is not None:
-            check_fits(item, resolution)
+        check_fits(item, resolution)
         if resolution.tool_name is not None and resolution.tool_name not in tools:
             return f"the agent has no tool {resolution.tool_name!r}; its tools are {', '.join(sorted(tools)) or 'none'}"
-        if item is None or item.state is not ReviewState.CLAIMED or item.lease_owner == self.reviewer:
+        if item.state is not ReviewState.CLAIMED or item.lease_owner == self.reviewer:
             return None
         if item.lease_expires_at is not None and item.lease_expires_at <= self.router.clock.now():
             return None
-        return f"{item.lease_owner} is looking at review {review_id} until {item.lease_expires_at}; resume after that"
+        return f"{item.lease_owner} is looking at review {item.id} until {item.lease_expires_at}; resume after that"
 
     def _resolve(self, review_id: str, resolution: Resolution) -> ReviewItem:
         """Store the decision; where somebody was faster, theirs counts."""

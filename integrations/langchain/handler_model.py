@@ -19,7 +19,7 @@ from ...core.record import canonical_json
 from ...core.response import Cost, Response
 from ..models.errors import model_error, passes_through
 from ..models.huggingface.prompt import PromptTemplate, fill, quote
-from ..models.langchain import LangChainModel, _logprob_arguments, response_of
+from ..models.langchain import LangChainModel, _chat_completions, _logprob_arguments, response_of
 from .captures import captured_of
 from .chat_model import LocalChatModel
 
@@ -139,6 +139,7 @@ class HandlerModel:
         elif isinstance(model, BaseChatModel):
             asked = _logprob_arguments(model, self.logprobs, 5, None)
             if asked:
+                model = _chat_completions(model)
                 changes["model_settings"] = {**asked, **request.model_settings}
         if self.held:
             model = unstreamed(model)

@@ -62,7 +62,8 @@ class DemurMiddleware(AgentMiddleware[DemurState, Any, Any]):
         reviewer: who decided, where a decision comes in by `Command(resume=...)`.
         abstain_text, waiting_text: what the user is told; by default the texts of the settings. `{review_id}` and
             `{run_id}` may stand in them.
-        logprobs: ask for log-probabilities: "auto" from clients that are known to have them, True, False.
+        logprobs: ask the model for log-probabilities: "auto" where a fitted head reads them and the client is known to
+            have them; True; False. Those that come by themselves are used in any case.
         prices: "model" or a name in `larger` → (money per token in, money per token out), for the record.
         name: tells two of them in one agent apart.
 

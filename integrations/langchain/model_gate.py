@@ -82,10 +82,18 @@ class ModelGate:
             drafts=drafts,
             prices=self.options.prices.get(name, (0.0, 0.0)),
             held=held,
-            logprobs=self.options.logprobs,
+            logprobs=self._logprobs(),
             is_larger=name != "model",
             capture=self.options.router.assessor(self.options.task).capture_request(arm),
         )
+
+    def _logprobs(self) -> Any:
+        """By itself, only what a fitted head reads is asked for: some models refuse a request that asks for more."""
+        if self.options.logprobs != "auto":
+            return self.options.logprobs
+        artefact = self.options.router.artefacts.get(self.options.task)
+        names = {name for head in artefact.heads.values() for name in head.signal_names} if artefact is not None else ()
+        return "auto" if any(name.startswith("token.") for name in names) else False
 
     def _judged(
         self, call: Call, model: HandlerModel, draft: ModelResponse[Any], request: ModelRequest[Any], held: bool

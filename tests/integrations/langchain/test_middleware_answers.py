@@ -276,3 +276,27 @@ def test_a_conversation_may_be_named() -> None:
     asked = Asked(["Paris."], conversation=lambda config: f"case-{config['configurable']['thread_id']}")
     asked.go()
     assert asked.runs()[0].call.conversation_id == "case-t"
+
+
+def test_log_probabilities_are_asked_for_on_a_copy_of_the_client() -> None:
+    from langchain.agents.middleware.types import ModelRequest
+    from langchain_openai import ChatOpenAI
+
+    from demur.integrations.langchain.handler_model import Drafts, HandlerModel
+
+    client = ChatOpenAI(model="gpt-4o-mini", api_key="none")
+    request: Any = ModelRequest(model=client, messages=[])
+    for asks, settings in ((True, {"logprobs": True, "top_logprobs": 5}), ("auto", None), (False, {})):
+        model = HandlerModel("model", request, None, None, Drafts(), held=True, logprobs=asks)
+        prepared = model._prepared(())
+        assert prepared.model_settings == ({"logprobs": True, "top_logprobs": 5} if settings is None else settings)
+        assert prepared.model.tags == ["nostream"]
+    assert (client.tags, client.use_responses_api, request.model_settings) == (None, None, {})
+    assert model.fingerprint().identity.startswith("openai:gpt-4o-mini")
+
+
+def test_by_itself_nothing_more_is_asked_of_the_model_than_fitted_heads_read() -> None:
+    asked = Asked(["Paris."])
+    gate = DemurMiddleware(asked.router)
+    assert gate._model_gate._logprobs() is False
+    assert DemurMiddleware(asked.router, logprobs=True)._model_gate._logprobs() is True

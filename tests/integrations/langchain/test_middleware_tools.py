@@ -79,6 +79,8 @@ class Shop:
         def broken(order: str) -> str:
             """Fail."""
             used("broken", order)
+            if order == "exit":
+                raise SystemExit("the process ends")
             raise RuntimeError("the till is jammed")
 
         @tool
@@ -381,3 +383,24 @@ def test_an_expired_review_ends_the_wait() -> None:
     out = shop.go(Command(resume=APPROVE))
     assert (shop.done, out["messages"][-1].content) == ([], "No.")
     assert "nobody decided" in shop.told()[0][1]
+
+
+def test_a_tool_that_was_broken_off_is_not_run_again() -> None:
+    shop = Shop([call_tool("broken", {"order": "exit"}), "Somebody looks."], tools={"broken": "irreversible"})
+    with pytest.raises(SystemExit):
+        shop.go("break it")
+    out = shop.go(None)
+    assert (len(shop.done), out["messages"][-1].content) == (1, "Somebody looks.")
+    assert "not known whether" in shop.told()[0][1]
+    (item,) = shop.reviewer.waiting()
+    assert item.kind == "effect_unknown"
+
+
+def test_an_approval_that_came_while_nobody_was_there_is_carried_out() -> None:
+    shop = Shop([refund(), "Paid."])
+    shop.go("refund A")
+    shop.reviewer.approve()  # the process that paused may be gone by now
+    out = shop.go(None)
+    assert (shop.done, out["messages"][-1].content) == ([("refund", 20.0)], "Paid.")
+    assert shop.go(None).get("__interrupt__") is None
+    assert len(shop.done) == 1

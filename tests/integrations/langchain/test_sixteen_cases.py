@@ -76,8 +76,7 @@ class Desk:
     ) -> None:
         self.paid: list[str] = []
         self.looked_up: list[str] = []
-        self.folder = folder
-        self.router = FrozenRouter(confidence=confidence, settings=settings, database=folder / f"{id(self)}.db")
+        self.router = FrozenRouter(confidence=confidence, settings=settings)
         self.model = ScriptedChatModel(turns=turns)
         gate = DemurMiddleware(self.router, tools={"refund": "irreversible"} if tools else None)
         self.agent: Any = create_agent(
@@ -381,7 +380,7 @@ def decisions_are_not_checked(patch: Patch) -> None:
 
 
 def two_gates_may_write(folder: Path) -> None:
-    other = FrozenRouter(confidence=0.999, database=folder / "other.db")
+    other = FrozenRouter(confidence=0.999)
     second = DemurMiddleware(other, name="second", tools={"refund": "irreversible"})
     desk = Desk(folder, [calls(refund()), "Paid."], around=lambda ours: [ours, second])
     out = desk.go("refund A")
