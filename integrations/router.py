@@ -9,9 +9,10 @@ from ..core.call import SideEffects
 from ..core.errors import ConfigurationError
 from ..router.router import Router as CoreRouter
 from .guard.arguments import takes_self
-from .guard.guarded import Base, BoundToClass, Guarded, tool_of
+from .guard.guarded import Base, BoundToClass, Guarded
 from .guard.guarded_generators import guarded_as
 from .guard.kinds import check_function, name_of
+from .guard.logged import logged_tool
 from .guard.options import RAISE, GuardOptions
 
 P = ParamSpec("P")
@@ -40,6 +41,7 @@ class Router(CoreRouter):
         conversation: Callable[..., Any] | str | None = None,
         on_abstain: Any = RAISE,
         on_defer: Any = RAISE,
+        wait_timeout: float | None = None,
         stream: str | None = None,
     ) -> Callable[[Callable[P, R]], Guarded[P, R]]:
         """Decorate a sync, async or generator function, or a method. The options are those of `GuardOptions`.
@@ -81,12 +83,13 @@ class Router(CoreRouter):
                 conversation=conversation,
                 on_abstain=on_abstain,
                 on_defer=on_defer,
+                wait_timeout=wait_timeout,
                 stream=stream,
             )
             checked = check_function(inner, options)
             guarded: Any = guarded_as(checked, self, inner, options)
             if options.is_tool and not takes_self(inner):
-                self.resumer.register(tool_of(inner, options), strict=False)
+                self.resumer.register(logged_tool(inner, options), strict=False)
             if isinstance(function, classmethod):
                 guarded = BoundToClass(guarded)
             elif isinstance(function, staticmethod):

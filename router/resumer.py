@@ -220,5 +220,5 @@ def _is_same(one: Tool, other: Tool) -> bool:
 
 
 def _inside(function: FunctionType) -> tuple[Any, ...]:
-    closed = tuple(id(cell) for cell in function.__closure__ or ())
+    closed = {name: id(value) for name, value in inspect.getclosurevars(function).nonlocals.items()}
     return function.__code__, closed, function.__defaults__, function.__kwdefaults__

@@ -75,8 +75,14 @@ class BoundFunction:
         self._heard = heard
         self._value: Any = _NOTHING
         self._of_response: str | None = None
+        self._said = ""
         self.kind = kind_of(function)
         self.name = options.name
+
+    @property
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments of the call."""
+        return self._args, self._kwargs
 
     @property
     def provides(self) -> frozenset[Need]:
@@ -168,7 +174,7 @@ class BoundFunction:
         tokens = len(trace.logprobs) if trace is not None else 0
         cost = Cost(seconds=seconds, tokens_out=tokens)
         response = Response(text=self._text(value), trace=trace, cost=cost, model=self.name)
-        self._value, self._of_response = value, response.id
+        self._value, self._of_response, self._said = value, response.id, response.text
         return Generation(response)
 
     def _text(self, value: Any) -> str:
@@ -237,7 +243,9 @@ class BoundFunction:
         """The result with its value in the function's own type."""
         if not result.delivered:
             return result
-        if self._value is not _NOTHING and result.response_id == self._of_response:
+        # A reviewer may have approved what the function said, or written something else.
+        its_own = result.response_id == self._of_response and result.value == self._said
+        if self._value is not _NOTHING and its_own:
             return result.model_copy(update={"value": self._value})
         build = self._options.build
         if build is not None and isinstance(result.value, str):

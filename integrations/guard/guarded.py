@@ -9,13 +9,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, Self, TypeVar, cast
 
-from ...core.errors import Abstained, CallFailed, Deferred, ResultNotStored
+from ...core.errors import Abstained, BadInput, CallFailed, Deferred, ResultNotStored
 from ...core.run import NotStored, Result, RunState
 from ...router.router import Router
-from ...router.site import Tool
 from .arguments import make_call
 from .bound_function import BoundFunction
-from .kinds import Kind, kind_of
+from .logged import called_tool, logged_tool
 from .options import RAISE, GuardOptions
 
 P = ParamSpec("P")
@@ -66,30 +65,48 @@ class Base:
     def __repr__(self) -> str:
         return f"<guarded {self.options.name} of task {self.options.task!r}>"
 
-    def _tool(self, bound: BoundFunction) -> Tool:
-        # The arguments are those of this very call, of any type; the JSON ones in the log are for people.
-        return Tool(
-            name=self.options.name,
-            run=lambda **_: bound.call(),
-            arun=(lambda **_: bound.acall()) if bound.kind is Kind.ASYNC else None,
-            idempotent=self.options.idempotent,
-        )
-
-    def _decide(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result[Any]:
+    def _decide(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, wait: bool = False) -> Result[Any]:
         bound = BoundFunction(self._function, args, kwargs, self.options)
-        call = make_call(self.options, self._function, args, kwargs)
+        call, tool = make_call(self.options, self._function, args, kwargs), None
         if self.options.is_tool:
-            return self._router.run(call, tool=self._tool(bound), proposal=bound.proposal())
-        result = self._router.run(call, model=bound, exclude=bound.routes_it_cannot_take())
-        return bound.in_own_type(result)
+            tool = called_tool(self._function, self.options, call.arguments, bound)
+            result = self._router.run(call, tool=tool, proposal=bound.proposal())
+        else:
+            result = self._router.run(call, model=bound, exclude=bound.routes_it_cannot_take())
+        if wait and result.state is RunState.WAITING and self.options.waits:
+            result = self._router.wait(result.run_id, self.options.wait_timeout, tool=tool)
+        return result if self.options.is_tool else bound.in_own_type(result)
 
-    async def _adecide(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result[Any]:
+    async def _adecide(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, wait: bool = False) -> Result[Any]:
         bound = BoundFunction(self._function, args, kwargs, self.options)
-        call = make_call(self.options, self._function, args, kwargs)
+        call, tool = make_call(self.options, self._function, args, kwargs), None
         if self.options.is_tool:
-            return await self._router.arun(call, tool=self._tool(bound), proposal=bound.proposal())
-        result = await self._router.arun(call, model=bound, exclude=bound.routes_it_cannot_take())
-        return bound.in_own_type(result)
+            tool = called_tool(self._function, self.options, call.arguments, bound)
+            result = await self._router.arun(call, tool=tool, proposal=bound.proposal())
+        else:
+            result = await self._router.arun(call, model=bound, exclude=bound.routes_it_cannot_take())
+        if wait and result.state is RunState.WAITING and self.options.waits:
+            result = await self._router.await_result(result.run_id, self.options.wait_timeout, tool=tool)
+        return result if self.options.is_tool else bound.in_own_type(result)
+
+    def _resume(self, run_id: str, given: dict[str, Any]) -> Result[Any]:
+        if self.options.is_tool:
+            return self._router.resume(run_id, tool=logged_tool(self._function, self.options, given))
+        self._takes_nothing(given)
+        return self._as_asked(self._router.resume(run_id))
+
+    async def _aresume(self, run_id: str, given: dict[str, Any]) -> Result[Any]:
+        if self.options.is_tool:
+            return await self._router.aresume(run_id, tool=logged_tool(self._function, self.options, given))
+        self._takes_nothing(given)
+        return self._as_asked(await self._router.aresume(run_id))
+
+    def _takes_nothing(self, given: dict[str, Any]) -> None:
+        if given:
+            raise BadInput(f"{self.options.name} answers, and is not called again by resume; leave {min(given)!r} out")
+
+    def _as_asked(self, result: Result[Any]) -> Result[Any]:
+        return BoundFunction(self._function, (), {}, self.options).in_own_type(result)
 
     def _settle(self, result: Result[Any]) -> Any:
         """The value where the route delivered; otherwise what the user asked for."""
@@ -118,24 +135,6 @@ class Base:
         return wanted(result) if callable(wanted) else wanted
 
 
-def tool_of(function: Callable[..., Any], options: GuardOptions) -> Tool:
-    """The function as a tool that `Router.resume` can carry out, with the arguments as they stand in the log."""
-
-    def bound(arguments: dict[str, Any]) -> BoundFunction:
-        return BoundFunction(function, (), arguments, options)
-
-    is_async = kind_of(function) is Kind.ASYNC
-    return Tool(
-        name=options.name,
-        run=(lambda **arguments: asyncio.run(bound(arguments).acall()))
-        if is_async
-        else (lambda **arguments: bound(arguments).call()),
-        arun=(lambda **arguments: bound(arguments).acall()) if is_async else None,
-        idempotent=options.idempotent,
-        source=function,
-    )
-
-
 class Guarded(Base, Generic[P, R]):
     """What `guard` returns for a sync function.
 
@@ -144,7 +143,7 @@ class Guarded(Base, Generic[P, R]):
     """
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._settle(self._decide(args, kwargs))
+        return self._settle(self._decide(args, kwargs, wait=True))
 
     def decide(self, /, *args: P.args, **kwargs: P.kwargs) -> Result[R]:
         """Run the call and return everything that is known, delivered or not.
@@ -153,6 +152,18 @@ class Guarded(Base, Generic[P, R]):
             Exception: whatever the function itself raised; its run is stored as failed.
         """
         return self._decide(args, kwargs)
+
+    def resume(self, run_id: str, /, **given: Any) -> Result[R]:
+        """Carry a call of this function out that a human let through: `Router.resume` with this very function.
+
+        Args:
+            given: values for arguments that are not in the log because they were no JSON; nothing else is taken.
+
+        Raises:
+            StillWaiting: nobody has decided yet.
+            BadInput: something that is not in the log was not handed in, or something that is was.
+        """
+        return self._resume(run_id, given)
 
 
 class AsyncGuarded(Base):
@@ -168,11 +179,15 @@ class AsyncGuarded(Base):
             mark(self)
 
     async def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return await self._asettle(await self._adecide(args, kwargs))
+        return await self._asettle(await self._adecide(args, kwargs, wait=True))
 
     async def decide(self, /, *args: Any, **kwargs: Any) -> Result[Any]:
         """As `Guarded.decide`."""
         return await self._adecide(args, kwargs)
+
+    async def resume(self, run_id: str, /, **given: Any) -> Result[Any]:
+        """As `Guarded.resume`."""
+        return await self._aresume(run_id, given)
 
 
 class BoundToClass:

@@ -34,8 +34,12 @@ class GeneratorGuarded(Base):
         """Read the function to its end and judge it; the value is the list of its items."""
         return self._decide(args, kwargs)
 
+    def resume(self, run_id: str, /, **given: Any) -> Result[Any]:
+        """As `Guarded.resume`."""
+        return self._resume(run_id, given)
+
     def _buffered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Any, None, Any]:
-        value = self._settle(self._decide(args, kwargs))
+        value = self._settle(self._decide(args, kwargs, wait=True))
         yield from _items(value)
         return value.returned if isinstance(value, Items) else None
 
@@ -72,8 +76,12 @@ class AsyncGeneratorGuarded(Base):
         """As `GeneratorGuarded.decide`."""
         return await self._adecide(args, kwargs)
 
+    async def resume(self, run_id: str, /, **given: Any) -> Result[Any]:
+        """As `Guarded.resume`."""
+        return await self._aresume(run_id, given)
+
     async def _buffered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AsyncGenerator[Any, None]:
-        for item in _items(await self._asettle(await self._adecide(args, kwargs))):
+        for item in _items(await self._asettle(await self._adecide(args, kwargs, wait=True))):
             yield item
 
     async def _late(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AsyncGenerator[Any, None]:

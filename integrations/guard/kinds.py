@@ -82,6 +82,11 @@ def check_function(function: Callable[..., Any], options: GuardOptions) -> Kind:
             f"guard(idempotency_key=...) of {options.name}: of an answer only the text is kept under its key; annotate "
             "the function '-> str', or say with build= how its own type is made of the text"
         )
+    if options.waits and not options.is_tool and options.build is None and not own_text:
+        raise ConfigurationError(
+            f"guard(on_defer='wait') of {options.name}: a reviewer answers in words; annotate the function '-> str', "
+            "or say with build= how its own type is made of a text"
+        )
     if kind in (Kind.PLAIN, Kind.GENERATOR):
         _refuse_async_ends(options)
     return kind

@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 from ...core.call import SideEffects
 from ...core.errors import ConfigurationError
+from ...router.waiting import check_timeout
 
 RAISE: Literal["raise"] = "raise"
+WAIT: Literal["wait"] = "wait"
 
 _CALLABLES = ("text", "logprobs", "question", "build", "proposal", "idempotency_key")
 _OF_ANSWERS = ("text", "logprobs", "question", "build", "documents")
@@ -37,6 +39,8 @@ class GuardOptions:
         idempotency_key: gets the key out of the arguments; the same key never has its effect twice.
         conversation: gets the conversation's id out of the arguments, or names the parameter that holds it.
         on_abstain, on_defer: "raise", a value to return instead, or a callable that gets the `Result`.
+            `on_defer="wait"` waits until a human has decided, and then returns or raises as that says.
+        wait_timeout: seconds that waiting may take; then `StillWaiting` is raised. None: for ever.
         stream: for generators, None buffers until the decision; "late" emits at once and ends with the `Result`.
 
     Raises:
@@ -59,6 +63,7 @@ class GuardOptions:
     conversation: Callable[..., Any] | str | None = None
     on_abstain: Any = RAISE
     on_defer: Any = RAISE
+    wait_timeout: float | None = None
     stream: str | None = None
 
     def __post_init__(self) -> None:
@@ -79,10 +84,21 @@ class GuardOptions:
             self._refuse(f"conversation={self.conversation!r}", "needs a callable or the name of a parameter")
         if self.stream not in (None, "late"):
             self._refuse(f"stream={self.stream!r}", "use None (buffer) or 'late'")
+        self._check_waiting()
         if self.is_tool:
             self._check_tool()
         else:
             self._check_answer()
+
+    def _check_waiting(self) -> None:
+        if self.wait_timeout is not None and not self.waits:
+            self._refuse(f"wait_timeout={self.wait_timeout!r}", "only with on_defer='wait'")
+        try:
+            check_timeout(self.wait_timeout)
+        except ConfigurationError as error:
+            self._refuse(f"wait_timeout={self.wait_timeout!r}", str(error))
+        if self.waits and self.stream == "late":
+            self._refuse("on_defer='wait'", "with stream='late' everything is out before it is judged")
 
     def _check_tool(self) -> None:
         if self.stream == "late":
@@ -101,6 +117,11 @@ class GuardOptions:
 
     def _refuse(self, given: str, why: str) -> None:
         raise ConfigurationError(f"guard({given}) of {self.name}: {why}")
+
+    @property
+    def waits(self) -> bool:
+        """Does a call wait for the human? Of all texts this one alone is not returned as a value."""
+        return isinstance(self.on_defer, str) and self.on_defer == WAIT
 
     @property
     def is_tool(self) -> bool:

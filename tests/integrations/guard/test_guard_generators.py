@@ -99,8 +99,8 @@ def test_nothing_of_an_unsure_stream_goes_out(router, stream):
     assert instead() == ["please ", "wait"]
     _, instead, _ = stream(house, told, on_defer=lambda result: (word for word in ("call ", "us")))
     assert instead() == ["call ", "us"]
-    _, instead, _ = stream(house, told, on_defer="wait")
-    assert instead() == ["wait"]
+    _, instead, _ = stream(house, told, on_defer="later")
+    assert instead() == ["later"]
 
 
 def test_a_buffered_stream_may_be_left_early(router, stream):
