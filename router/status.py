@@ -19,6 +19,7 @@ from ..core.outcome import OutcomeSource
 from ..core.record import Record
 from ..core.review_item import ReviewState
 from ..policies.label_needs import answered_rows_needed, reached, tiers_ahead
+from .run_queries import let_through_runs
 from .settings import Settings
 
 _STRONGER = tuple(OutcomeSource)  # human, test, rule, judge
@@ -95,12 +96,18 @@ class TaskStatus(Record):
 
 
 class Status(Record):
-    """All tasks that are configured, have an artefact, or were met."""
+    """All tasks that are configured, have an artefact, or were met.
+
+    Attributes:
+        waiting: review items that nobody has decided yet.
+        approved: tool calls that were let through and wait for the program that has the tool.
+    """
 
     database: str
     mode: Mode
     irreversible: Mode
     waiting: int
+    approved: int = 0
     tasks: tuple[TaskStatus, ...]
 
 
@@ -150,6 +157,7 @@ def status(
         run_counts = _runs(connection, tenant)
         routes, fallbacks = _decisions(connection, tenant)
         waiting = _waiting(connection, tenant)
+        approved = _approved(connection, tenant)
         grades = _grades(connection, tenant)
     met = {*settings.tasks, *artefacts, *run_counts, *routes, *waiting, *grades}
     tasks = []
@@ -172,6 +180,7 @@ def status(
         mode=settings.mode,
         irreversible=settings.irreversible,
         waiting=sum(waiting.values()),
+        approved=approved,
         tasks=tuple(tasks),
     )
 
@@ -202,6 +211,13 @@ def _waiting(connection: Connection, tenant: str | None) -> dict[str, int]:
     if tenant is not None:
         query = query.where(review_items.c.tenant == tenant)
     return {str(task): int(count) for task, count in connection.execute(query)}
+
+
+def _approved(connection: Connection, tenant: str | None) -> int:
+    query = let_through_runs(func.count())
+    if tenant is not None:
+        query = query.where(runs.c.tenant == tenant)
+    return int(connection.execute(query).scalar_one())
 
 
 def _grades(connection: Connection, tenant: str | None) -> defaultdict[str, _Grades]:

@@ -61,6 +61,9 @@ def show(found: Status, console: Console) -> None:
     """Print a status as tables."""
     console.print(_line(f"Database {found.database}, mode {found.mode}, irreversible tools: {found.irreversible}."))
     console.print(_line(f"Waiting for a human: {found.waiting}."))
+    if found.approved:
+        calls, wait = ("call", "waits") if found.approved == 1 else ("calls", "wait")
+        console.print(_line(f"{found.approved} approved tool {calls} {wait} for the program: router.resume_all()."))
     if not found.tasks:
         console.print(_line("No runs and no labels yet. Wrap a call with Router(...).guard(...) and come back."))
         return
