@@ -96,15 +96,17 @@ class ReviewQueue(QueueReading):
         """
         _check_reviewer(reviewer)
         filters = filters_of(items, tenant, task)
+        lost: list[str] = []
         while True:
             # A transaction for each attempt: what it locked in vain must not be held while it waits for the next.
             with self.database.transaction() as connection:
-                found = most_urgent(connection, self.clock.now(), reviewer, item_id, filters)
+                found = most_urgent(connection, self.clock.now(), reviewer, item_id, [*filters, items.c.id.not_in(lost)])
                 if found is None:
                     return None
                 claimed = self._lease(connection, found, reviewer, or_own=item_id is not None)
             if claimed is not None:
                 return claimed
+            lost.append(found)  # to somebody who was faster
 
     def heartbeat(self, item_id: str, reviewer: str) -> ReviewItem:
         """Make the lease of the item, and of its conversation, last `lease_seconds` from now. Versions stay.
