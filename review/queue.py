@@ -100,7 +100,9 @@ class ReviewQueue(QueueReading):
         while True:
             # A transaction for each attempt: what it locked in vain must not be held while it waits for the next.
             with self.database.transaction() as connection:
-                found = most_urgent(connection, self.clock.now(), reviewer, item_id, [*filters, items.c.id.not_in(lost)])
+                found = most_urgent(
+                    connection, self.clock.now(), reviewer, item_id, [*filters, items.c.id.not_in(lost)]
+                )
                 if found is None:
                     return None
                 claimed = self._lease(connection, found, reviewer, or_own=item_id is not None)

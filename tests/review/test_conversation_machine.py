@@ -65,8 +65,8 @@ class ConversationMachine(RuleBasedStateMachine):
         return any(self.held(each) not in (None, reviewer) for each in self.entry(name))
 
     @rule(
-        conversation=st.sampled_from([None, "c", "d"]),
-        tenant=st.sampled_from(["t", "u"]),
+        conversation=st.sampled_from([None, "c", "c", "d"]),
+        tenant=st.sampled_from(["t", "t", "u"]),
         priority=st.sampled_from([0.0, 1.0]),
         due=st.sampled_from([None, None, 3, 15]),
     )
@@ -82,6 +82,13 @@ class ConversationMachine(RuleBasedStateMachine):
         standing = [each for each in self.entry(item.id) if self.held(each)]
         if standing:
             entry.update(state="claimed", owner=standing[0]["owner"], until=standing[0]["until"])
+
+    @rule(index=numbers, priority=st.sampled_from([0.0, 1.0]), due=st.sampled_from([None, 3]))
+    def enqueue_beside(self, index, priority, due):
+        """Another item in the conversation of one that is there."""
+        if (name := self.pick(index)) is not None:
+            tenant, conversation = self.model[name]["key"]
+            self.enqueue(conversation, tenant, priority, due)
 
     @rule(seconds=st.sampled_from([1, 4, 10]))
     def wait(self, seconds):
