@@ -70,7 +70,7 @@ async def await_result(
     """The async twin of `wait`."""
     check_timeout(timeout)
     started, rung = monotonic(), asyncio.Event()
-    with bell.heard_by(_from_any_thread(asyncio.get_running_loop(), rung)):
+    with bell.heard_by(heard_in(asyncio.get_running_loop(), rung)):
         while True:
             rung.clear()
             found = await look()
@@ -98,7 +98,9 @@ def _seconds(found: StillWaiting, timeout: float | None, passed: float, between:
     return min(next(between), timeout - passed)
 
 
-def _from_any_thread(loop: asyncio.AbstractEventLoop, rung: asyncio.Event) -> Callable[[], None]:
+def heard_in(loop: asyncio.AbstractEventLoop, rung: asyncio.Event) -> Callable[[], None]:
+    """A listener that sets an event of a loop, from whatever thread rings."""
+
     def ring() -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there any more
             loop.call_soon_threadsafe(rung.set)
