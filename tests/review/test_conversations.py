@@ -10,12 +10,14 @@ import pytest
 from demur.core.call import Call
 from demur.core.clock import SystemClock
 from demur.core.database import Database
+from demur.core.database.tables import review_items as items
 from demur.core.database.tables import runs
 from demur.core.decision import Mode, Route
 from demur.core.errors import BadInput, LeaseLost, StaleItem
 from demur.core.review_item import Resolution, ReviewItem, ReviewState, Verdict
 from demur.core.run import Result, Run, RunState
 from demur.core.turn import TurnKind
+from demur.review import queue as queue_module
 from demur.review.queue import ReviewQueue
 
 OPEN, CLAIMED = ReviewState.OPEN, ReviewState.CLAIMED
@@ -327,3 +329,20 @@ def test_threads_never_share_a_conversation(tmp_path):
         thread.join()
     assert faults == []
     assert sorted(worked) == sorted(f"rev_{number}" for number in range(80))
+
+
+def test_who_looked_before_another_claimed_gets_the_next_entry(queue, put, monkeypatch):
+    """As on PostgreSQL, where the look-up takes no lock: by the time of the lock, the sibling was leased."""
+    put(1, "c", priority=9), put(2, "c"), put(3)
+    look_up, stale = queue_module.most_urgent, ["rev_2"]
+
+    def late(connection, *given):
+        return stale.pop() if stale else look_up(connection, *given)
+
+    queue.claim("ada", item_id="rev_1")
+    with queue.database.transaction() as connection:
+        open_again = items.update().where(items.c.id == "rev_2")
+        connection.execute(open_again.values(state="open", lease_owner=None, lease_expires_at=None))
+    monkeypatch.setattr(queue_module, "most_urgent", late)
+    assert queue.claim("bob").id == "rev_3"
+    assert queue.get("rev_2").state is OPEN
