@@ -44,9 +44,8 @@ settings = Settings(
 
 if len(sys.argv) > 1:
     from demur import HuggingFaceModel, LocalChatModel
-    from demur.integrations.models.store import find_model
 
-    model = LocalChatModel(model=HuggingFaceModel.load(find_model(sys.argv[1])))
+    model = LocalChatModel(model=HuggingFaceModel(sys.argv[1]), max_tokens=120)
     # What cannot be undone waits; whatever can is let through, as nothing is fitted that could judge it.
     router = Router(settings=settings.model_copy(update={"mode": "shadow"}), database=":memory:")
 else:
