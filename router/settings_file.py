@@ -138,6 +138,11 @@ on_expiry = "abstain"        # how it then ends: reject or abstain
 # capacity = 50              # waiting items; beyond that nothing is deferred (default: any number)
 max_rejections = 1           # of the very same tool call in one conversation; then it is cut without asking again
 
+[learning]                   # what outcomes change after fitting
+online = true                # move confidences by what outcomes taught about their head since
+min_outcomes = 20            # of a task, head and kind of turn before that acts
+refit_growth = 0.25          # fit a head on the log when its graded calls grew by this share; 0: only when asked
+
 [waiting]                    # what the end user is told; {review_id} and {run_id} may stand in the texts
 message = "I have asked a person to check this; the answer follows."
 abstained = "I am not sure enough to answer this."
