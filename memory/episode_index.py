@@ -136,8 +136,7 @@ class EpisodeIndex:
             assert self._index is not None
             members = self.store.members(tenant=tenant, task=task, model=model, graded_only=graded_only)
             self._follow(members)
-            if self._unsaved >= SAVE_EVERY:
-                self.save()
+            self._save_now_and_then()
             ids = {_key(id): id for id in members}
             vector = self.embedder.embed([question])[0]
             hits = self._index.search(vector, limit, allowed=list(ids))
@@ -159,7 +158,11 @@ class EpisodeIndex:
             unstored = [episode.id for episode in found if episode.number is None]
             if unstored:
                 raise BadInput(f"episode {unstored[0]!r} has no number; add it to the store first")
-            self._follow({episode.id: episode.number for episode in found if episode.number is not None})
+            new = {key: episode for episode in found if (key := _key(episode.id)) not in self._index}
+            for start in range(0, len(new), BATCH):
+                self._embed(self._index, dict(list(new.items())[start : start + BATCH]))
+            self._unsaved += len(new)
+            self._save_now_and_then()
             return self._index.vectors([_key(episode.id) for episode in found])
 
     async def aopen(self) -> Opened:
@@ -205,6 +208,10 @@ class EpisodeIndex:
             )
             self._unsaved = 0
 
+    def _save_now_and_then(self) -> None:
+        if self._unsaved >= SAVE_EVERY:
+            self.save()
+
     def _read_snapshot(self) -> VectorIndex:
         if self.folder is None:
             raise SnapshotMismatch("the index is kept in memory only")
@@ -232,16 +239,22 @@ class EpisodeIndex:
             removed = index.remove([key for key in index.ids.tolist() if key not in wanted])
         missing = [number for id, number in members.items() if _key(id) not in index]
         embedded = 0
+        if not missing:
+            self._unsaved += removed
+            return embedded, removed
         with self._bar(len(missing)) as advance:
             for start in range(0, len(missing), BATCH):
                 batch = self.store.fetch(missing[start : start + BATCH])
                 new = {_key(id): episode for id, episode in batch.items() if _key(id) not in index}
-                if new:
-                    index.add(list(new), self.embedder.embed([episode.question for episode in new.values()]))
+                self._embed(index, new)
                 embedded += len(new)
                 advance(min(BATCH, len(missing) - start))
         self._unsaved += embedded + removed
         return embedded, removed
+
+    def _embed(self, index: VectorIndex, new: dict[int, Episode]) -> None:
+        if new:
+            index.add(list(new), self.embedder.embed([episode.question for episode in new.values()]))
 
     @contextmanager
     def _bar(self, total: int) -> Iterator[Callable[[int], None]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, case, delete, func, select, update
+from sqlalchemy import Connection, Row, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ..core.clock import SystemClock
@@ -15,6 +16,17 @@ from ..core.database.tables import episodes
 from ..core.errors import BadInput, StoreError
 from ..core.protocols import Clock
 from .episode import Episode
+
+
+class BankState(NamedTuple):
+    """Number of graded episodes, their highest number, and a hash of their ids and grades."""
+
+    episodes: int
+    highest: int
+    marks: str
+
+
+NO_EPISODES = BankState(0, 0, "")
 
 
 class EpisodeStore:
@@ -82,21 +94,35 @@ class EpisodeStore:
         """Forget one episode, in the caller's transaction; nothing where there is none."""
         connection.execute(delete(episodes).where(episodes.c.id == id))
 
-    def state_of_bank(self, *, tenant: str, task: str, model: str, through: int | None = None) -> tuple[int, int, int]:
-        """Count, highest number and a checksum of the grades: equal as long as nothing about a bank changed.
+    def state_of_bank(self, *, tenant: str, task: str, model: str, through: int | None = None) -> BankState:
+        """What the graded episodes of a bank are, in short: equal as long as none came, went or was graded anew.
 
         Args:
             through: only episodes up to this number.
         """
-        checksum = func.sum(case((episodes.c.is_right, episodes.c.number), else_=-episodes.c.number))
-        query = select(func.count(), func.max(episodes.c.number), checksum).select_from(episodes)
-        query = _where(query, tenant, task, model, True)
+        ids = func.aggregate_strings(episodes.c.id, "\n")
+        query = select(episodes.c.is_right, func.count(), func.max(episodes.c.number), ids)
+        query = _where(query, tenant, task, model, True).group_by(episodes.c.is_right)
         if through is not None:
             query = query.where(episodes.c.number <= through)
         with self.database.reading() as connection:
-            row: Any = connection.execute(query).one()
-            count, highest, grades = row
-        return int(count), int(highest or 0), int(grades or 0)
+            found: list[Any] = list(connection.execute(query).all())
+        rows = sorted(found, key=lambda row: bool(row[0]))
+        if not rows:
+            return NO_EPISODES
+        # Not the numbers: SQLite may give that of a deleted episode to a new one.
+        marks = hashlib.blake2b(digest_size=16)
+        for row in rows:
+            marks.update(f"{bool(row[0])} {row[1]} {row[3]}\n".encode("utf-8", "surrogatepass"))
+        return BankState(sum(row[1] for row in rows), max(row[2] for row in rows), marks.hexdigest())
+
+    def grades(self, *, tenant: str, task: str, model: str) -> dict[str, tuple[int, bool]]:
+        """Number and grade of a bank's graded episodes by id, in the order of the numbers."""
+        query = select(episodes.c.id, episodes.c.number, episodes.c.is_right)
+        query = _where(query, tenant, task, model, True).order_by(episodes.c.number)
+        with self.database.reading() as connection:
+            rows: list[Any] = list(connection.execute(query).all())
+        return {id: (number, bool(right)) for id, number, right in rows}
 
     def get(self, id: str) -> Episode | None:
         """The episode, or None."""

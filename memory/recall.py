@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.errors import BadInput
 from .recall_key import Experience, Floats, RecallKey
 
 NEIGHBOURS = 50
@@ -76,7 +77,7 @@ class Recall:
         """Fit key, base rate and κ on the bank (n ≥ 1)."""
         self.key_ = RecallKey().fit(bank)
         self.kappa_ = KAPPA if self.kappa is None else self.kappa
-        self._bank, self._keys = bank, self.key_.transform(bank)
+        self._keys, self._confidence, self._correct = self.key_.transform(bank), bank.confidence, bank.correct
         if self.kappa is None and len(bank) >= max(_FEWEST_FOR_KAPPA, self.neighbours + 1):
             self.kappa_ = self._best_kappa()
         return self
@@ -84,18 +85,28 @@ class Recall:
     @property
     def size(self) -> int:
         """Episodes to recall from."""
-        return len(self._bank)
+        return self._correct.size
 
     def add(self, fresh: Experience) -> None:
         """More episodes, under the key as it is."""
-        self._bank = self._bank.joined(fresh)
         self._keys = np.vstack([self._keys, self.key_.transform(fresh)])
+        self._confidence = np.r_[self._confidence, fresh.confidence]
+        self._correct = np.r_[self._correct, fresh.correct]
+
+    def keep(self, count: int) -> None:
+        """Forget all but the first `count` episodes; what was fitted stays."""
+        self._keys, self._confidence, self._correct = (
+            held[:count] for held in (self._keys, self._confidence, self._correct)
+        )
 
     def estimate(self, query: Experience, row: int = 0, *, allowed: NDArray[np.bool_] | None = None) -> RecallEstimate:
         """What the bank says of one row of `query`.
 
         Args:
             allowed: (size,) which episodes may speak; None for all.
+
+        Raises:
+            BadInput: none may: there is nothing to say, and .5 would be made up.
         """
         one = query.take(np.array([row]))
         similarity = self._keys @ self.key_.transform(one)[0]
@@ -103,13 +114,15 @@ class Recall:
 
     def _from(self, similarity: Floats, confidence: float, allowed: NDArray[np.bool_] | None) -> RecallEstimate:
         candidates = np.arange(self.size) if allowed is None else np.flatnonzero(allowed)
-        base = float(self._bank.correct[candidates].mean()) if candidates.size else 0.5
+        if not candidates.size:
+            raise BadInput("no episode may speak about this call; say that recall is unavailable")
+        base = float(self._correct[candidates].mean())
         if candidates.size < self.neighbours:
             return RecallEstimate(base, 0.0, 0.0, base, self.kappa_, ())
         # Stable: of equally near episodes the older ones.
         nearest = candidates[np.argsort(-similarity[candidates], kind="stable")[: self.neighbours]]
-        weights = kernel(confidence, self._bank.confidence[nearest], self.bandwidth)
-        mass, right = float(weights.sum()), float(weights @ self._bank.correct[nearest])
+        weights = kernel(confidence, self._confidence[nearest], self.bandwidth)
+        mass, right = float(weights.sum()), float(weights @ self._correct[nearest])
         value = (right + self.kappa_ * base) / (mass + self.kappa_)
         return RecallEstimate(value, mass, right, base, self.kappa_, tuple(int(row) for row in nearest))
 
@@ -118,14 +131,14 @@ class Recall:
         rows = np.unique(np.linspace(0, self.size - 1, min(self.size, 500)).astype(int))
         similarity = self._keys[rows] @ self._keys.T
         losses = np.zeros(len(_GRID))
-        base = float(self._bank.correct.mean())
+        base = float(self._correct.mean())
         for place, row in enumerate(rows):
             near = similarity[place]
             near[row] = -np.inf
             nearest = np.argpartition(-near, self.neighbours)[: self.neighbours]
-            weights = kernel(float(self._bank.confidence[row]), self._bank.confidence[nearest], self.bandwidth)
-            mass, right = float(weights.sum()), float(weights @ self._bank.correct[nearest])
+            weights = kernel(float(self._confidence[row]), self._confidence[nearest], self.bandwidth)
+            mass, right = float(weights.sum()), float(weights @ self._correct[nearest])
             values = np.array([(right + kappa * base) / (mass + kappa) for kappa in _GRID])
             values = np.clip(values, 1e-4, 1.0 - 1e-4)
-            losses -= np.log(values) if self._bank.correct[row] else np.log1p(-values)
+            losses -= np.log(values) if self._correct[row] else np.log1p(-values)
         return float(_GRID[int(np.argmin(losses))])

@@ -41,7 +41,7 @@ class Experience:
     def __len__(self) -> int:
         return len(self.questions)
 
-    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> Experience:
+    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Experience:
         """Some of them."""
         return Experience(self.questions[rows], self.confidence[rows], self.answer_lengths[rows], self.correct[rows])
 

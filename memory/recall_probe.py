@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.call import CallKind
 from ..core.decision import Stage
+from ..core.errors import BadInput
 from ..core.evidence import Evidence, Need
 from ..core.record import canonical_json
 from ..core.signal import Signal
 from .episode import Episode
 from .episode_index import EpisodeIndex, Neighbour
-from .recall import NEIGHBOURS, Recall, RecallEstimate
+from .recall import NEIGHBOURS, RecallEstimate
+from .recall_bank import RecallBank
 from .recall_key import Experience
 from .repeats import SAME_QUESTION, Earlier, repeat_support
 
 LOG_ODDS, MASS, REPEAT = "recall.log_odds", "recall.mass", "recall.repeat"
 _MOST = 6.0
-_GROWTH = 1.25
 
 
 class RecallProbe:
@@ -34,7 +33,7 @@ class RecallProbe:
     - `recall.repeat`: what earlier grades of (nearly) the same question say about this answer; 0 where it is new.
 
     Only graded episodes speak, and only those graded before the call. The key is fitted on the bank, and again when
-    the bank has grown by a quarter.
+    the bank has grown by a quarter (`Timeline`).
 
     Args:
         index: the episodes and their vectors.
@@ -55,8 +54,8 @@ class RecallProbe:
         self.index = index
         self.neighbours = neighbours
         self.same_question = same_question
-        self._banks: dict[tuple[str, str, str], _Bank] = {}
-        self._lock = threading.RLock()
+        self._banks: dict[tuple[str, str, str], RecallBank] = {}
+        self._lock = threading.Lock()
 
     @property
     def signal_names(self) -> tuple[str, ...]:
@@ -71,28 +70,35 @@ class RecallProbe:
 
         Args:
             confidence: in [0, 1], the kernel's place; None where it is not known.
+
+        Raises:
+            BadInput: a confidence outside [0, 1].
         """
+        if confidence is not None and not 0.0 <= confidence <= 1.0:
+            raise BadInput(f"confidence={confidence} must lie in [0, 1], or be None where it is not known")
         if evidence.response is None:
-            return [Signal.missing(name, "there is no response yet") for name in self.signal_names]
+            return self._missing("there is no response yet")
         question, answer = question_of(evidence), answer_of(evidence)
         if not question.strip():
-            return [Signal.missing(name, "the call asks nothing") for name in self.signal_names]
-        with self._lock:
-            bank = self._bank(evidence)
-            if not bank.episodes:
-                return [Signal.missing(name, "no graded episodes yet") for name in self.signal_names]
-            vector = self.index.embedder.embed([question])
-            allowed = bank.graded_before(evidence.asked_at)
-            if not allowed.any():
-                return [Signal.missing(name, "no episode was graded before this call") for name in self.signal_names]
+            return self._missing("the call asks nothing")
+        bank = self._bank(evidence)
+        if not len(bank):
+            return self._missing("no graded episodes yet")
+        # Outside the lock: a model runs here, and other calls need not wait for it.
+        vector = self.index.embedder.embed([question])
+        with bank.lock:
+            first = bank.timeline.known(_seconds(evidence))
+            if first == 0:
+                return self._missing("no episode was graded before this call")
             query = Experience(
                 vector,
                 np.array([math.nan if confidence is None else confidence]),
                 np.array([float(len(answer))]),
                 np.zeros(1),
             )
-            estimate = bank.recall.estimate(query, allowed=None if allowed.all() else allowed)
-            support = repeat_support(answer, bank.similar(vector[0], allowed, self.same_question))
+            estimate = bank.timeline.estimate(query, first=first)
+            similar = bank.similar(vector[0], first, self.same_question)
+        support = repeat_support(answer, self._earlier(evidence, question, similar), same_question=self.same_question)
         return [
             Signal.of(LOG_ODDS, log_odds_of(estimate)),
             Signal.of(MASS, math.log1p(estimate.mass)),
@@ -100,90 +106,56 @@ class RecallProbe:
         ]
 
     def recalled(self, evidence: Evidence, limit: int = 8) -> tuple[Neighbour, ...]:
-        """The graded episodes nearest to the question, for people to look at."""
-        call = evidence.call
-        model = evidence.response.model if evidence.response is not None else None
-        return self.index.search(question_of(evidence), tenant=call.tenant, task=call.task, model=model, limit=limit)
+        """The episodes nearest to the question among those that speak, for people to look at."""
+        question = question_of(evidence)
+        if evidence.response is None or not question.strip():
+            return ()
+        vector = self.index.embedder.embed([question])[0]
+        bank = self._bank(evidence)
+        with bank.lock:
+            first = bank.timeline.known(_seconds(evidence))
+            near = bank.similar(vector, first, -math.inf) if first else []
+        near = sorted(near, key=lambda pair: -pair[1])[:limit]
+        found = self._fetched(evidence, near)
+        return tuple(Neighbour(episode, similarity) for episode, similarity in found)
 
-    def _bank(self, evidence: Evidence) -> _Bank:
+    def _missing(self, reason: str) -> Sequence[Signal]:
+        return [Signal.missing(name, reason) for name in self.signal_names]
+
+    def _bank(self, evidence: Evidence) -> RecallBank:
         """The bank of this call, brought up to what is stored."""
         assert evidence.response is not None
         key = (evidence.call.tenant, evidence.call.task, evidence.response.model)
-        bank = self._banks.get(key)
-        if bank is None or not bank.is_current_so_far(self.index):
-            bank = _Bank(*key, neighbours=self.neighbours)
-        bank.read_on(self.index)
-        self._banks[key] = bank
+        with self._lock:
+            bank = self._banks.setdefault(key, RecallBank(*key, neighbours=self.neighbours))
+        with bank.lock:
+            bank.read_on(self.index)
         return bank
 
+    def _earlier(self, evidence: Evidence, question: str, similar: list[tuple[int, float]]) -> Iterator[Earlier]:
+        """Earlier answers to (nearly) the same question, as they are graded now.
 
-class _Bank:
-    """One tenant's, task's and model's graded episodes in memory, and what is fitted on them."""
+        Of tool calls only the very same one: a call is its own answer, so every similar call would "differ".
+        """
+        for episode, similarity in self._fetched(evidence, similar):
+            if evidence.call.kind is CallKind.TOOL and episode.question != question:
+                continue
+            yield Earlier(similarity, episode.answer, bool(episode.is_right), episode.corrected_answer)
 
-    def __init__(self, tenant: str, task: str, model: str, *, neighbours: int) -> None:
-        self.tenant, self.task, self.model = tenant, task, model
-        self.episodes: list[Episode] = []
-        self._neighbours = neighbours
-        self._experience: Experience | None = None
-        self._graded_at = np.empty(0)
-        self._state = (0, 0, 0)
-        self._fitted_on = 0
-        self.recall = Recall(neighbours=neighbours)
-
-    def is_current_so_far(self, index: EpisodeIndex) -> bool:
-        """Is everything that was read still so? (Nothing was graded again or forgotten.)"""
-        return self._state == index.store.state_of_bank(
-            tenant=self.tenant, task=self.task, model=self.model, through=self._state[1]
-        )
-
-    def read_on(self, index: EpisodeIndex) -> None:
-        """Take in what was added since."""
-        fresh = index.store.list(
-            tenant=self.tenant, task=self.task, model=self.model, graded_only=True, after_number=self._state[1]
-        )
-        if not fresh:
-            return
-        added = experience_of(fresh, index.vectors(fresh))
-        self._experience = added if self._experience is None else self._experience.joined(added)
-        self.episodes += fresh
-        moments = [episode.graded_at.timestamp() if episode.graded_at else math.inf for episode in fresh]
-        self._graded_at = np.r_[self._graded_at, moments]
-        self._state = index.store.state_of_bank(
-            tenant=self.tenant, task=self.task, model=self.model, through=fresh[-1].number
-        )
-        if len(self.episodes) >= _GROWTH * self._fitted_on:
-            self.recall = Recall(neighbours=self._neighbours).fit(self._experience)
-            self._fitted_on = len(self.episodes)
-        else:
-            self.recall.add(added)
-
-    def graded_before(self, moment: datetime | None) -> NDArray[np.bool_]:
-        """(n,) which were graded at or before the moment; all where it is not known."""
-        if moment is None:
-            return np.ones(len(self.episodes), dtype=np.bool_)
-        return self._graded_at <= moment.timestamp()
-
-    def similar(self, vector: NDArray[np.float32], allowed: NDArray[np.bool_], least: float) -> list[Earlier]:
-        """Earlier answers to (nearly) the same question."""
-        assert self._experience is not None
-        similarity = self._experience.questions @ vector
-        found = []
-        for row in np.flatnonzero((similarity >= least) & allowed):
-            episode = self.episodes[row]
-            truth = episode.corrected_answer
-            found.append(Earlier(float(similarity[row]), episode.answer, bool(episode.is_right), truth))
-        return found
-
-
-def experience_of(found: Sequence[Episode], vectors: NDArray[np.float32]) -> Experience:
-    """Graded episodes as arrays. The stated confidence comes first, else the fused one of the time."""
-    confidence = [one.stated_confidence if one.stated_confidence is not None else one.confidence for one in found]
-    return Experience(
-        vectors,
-        np.array([math.nan if value is None else value for value in confidence], dtype=np.float64),
-        np.array([float(len(one.answer)) for one in found]),
-        np.array([float(bool(one.is_right)) for one in found]),
-    )
+    def _fetched(self, evidence: Evidence, near: list[tuple[int, float]]) -> list[tuple[Episode, float]]:
+        """These episodes, as far as they are there still."""
+        assert evidence.response is not None
+        place = (evidence.call.tenant, evidence.call.task, evidence.response.model)
+        if not near:
+            return []
+        found = {one.number: one for one in self.index.store.fetch([number for number, _ in near]).values()}
+        pairs = [(found[number], similarity) for number, similarity in near if number in found]
+        # An episode that was deleted in between may have left its number to a stranger.
+        return [
+            (one, similarity)
+            for one, similarity in pairs
+            if (one.tenant, one.task, one.model) == place and one.is_right is not None
+        ]
 
 
 def log_odds_of(estimate: RecallEstimate) -> float:
@@ -204,6 +176,10 @@ def answer_of(evidence: Evidence) -> str:
     """What is graded: the text, or the tool call."""
     assert evidence.response is not None
     return question_of(evidence) if evidence.call.kind is CallKind.TOOL else evidence.response.text
+
+
+def _seconds(evidence: Evidence) -> float | None:
+    return None if evidence.asked_at is None else evidence.asked_at.timestamp()
 
 
 def _logit(probability: float) -> float:

@@ -6,6 +6,7 @@ the grade carries over to the extent that the answers agree.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from ..evaluation.text import first_line, same_text
 SAME_QUESTION = 0.85
 """Cosine of question embeddings from which two questions count as nearly the same (MiniLM)."""
 MOST = 3.0
+# A number with its sign: in the normal form of texts "1.5" and "15", "-5" and "5" are the same.
+_NUMBER = re.compile(r"(?:(?<![\w.])[-\u2212])?\d+(?:[.,]\d+)*")
 
 
 class Earlier(NamedTuple):
@@ -48,11 +51,26 @@ def repeat_support(answer: str, earlier: Iterable[Earlier], *, same_question: fl
         weight = 1.0 + closeness
         truth = one.answer if one.is_right else one.corrected
         if truth is not None:
-            total += weight if _same(answer, truth) else -0.5 * weight
-        if not one.is_right and _same(answer, one.answer):
+            total += weight if same_answer(answer, truth) else -0.5 * weight
+        if not one.is_right and same_answer(answer, one.answer):
             total -= weight
     return max(min(total, MOST), -MOST)
 
 
-def _same(one: str, other: str) -> bool:
-    return same_text(first_line(one), first_line(other))
+def same_answer(one: str, other: str) -> bool:
+    """Equal in normal form, numbers and all; or the one is the whole first line of the longer other.
+
+    Two texts of several lines are compared whole: "Sure:" and then 5 is not "Sure:" and then 7.
+    """
+    pairs = [(one, other)]
+    if not (_is_long(one) and _is_long(other)):
+        pairs.append((first_line(one), first_line(other)))
+    return any(same_text(*pair) and _numbers(pair[0]) == _numbers(pair[1]) for pair in pairs)
+
+
+def _is_long(text: str) -> bool:
+    return len(text.strip().splitlines()) > 1
+
+
+def _numbers(text: str) -> list[str]:
+    return [number.replace(",", "").replace("\u2212", "-") for number in _NUMBER.findall(text)]

@@ -25,6 +25,10 @@ def upgrade() -> None:
     )
     _outcomes()
     op.create_index(op.f("ix_episodes_response_id"), "episodes", ["response_id"])
+    op.drop_index(op.f("ix_episodes_tenant_task_model"), table_name="episodes")
+    op.create_index(
+        op.f("ix_episodes_tenant_task_model_is_right_id"), "episodes", ["tenant", "task", "model", "is_right", "id"]
+    )
     op.create_table(
         "learned",
         sa.Column("name", sa.String(length=64), nullable=False),
