@@ -57,7 +57,13 @@ class Reviewer:
         claimed = self._queue.claim(self.name, item_id=item.id)
         if claimed is None:
             raise BadInput(f"review item {item.id!r} is {item.state} and cannot be claimed")
-        return self._queue.resolve(item.id, Resolution(reviewer=self.name, **resolution), version=claimed.version)
+        decided = self._queue.resolve(item.id, Resolution(reviewer=self.name, **resolution), version=claimed.version)
+        # A claim leases the whole conversation; the rest goes back, so that another reviewer can speak in the test.
+        for sibling in self._queue.conversation(decided):
+            if sibling.state is ReviewState.CLAIMED and sibling.lease_owner == self.name:
+                self._queue.release(sibling.id, self.name)
+                break
+        return decided
 
     def _find(self, which: str | None) -> ReviewItem:
         found = [item for item in self.waiting() if which in (None, item.id, item.run_id)]

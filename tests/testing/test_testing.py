@@ -86,6 +86,15 @@ def test_a_reviewer_names_one_of_several():
     assert router.log.get(second.run_id).result.value == "b"
 
 
+def test_two_reviewers_share_a_conversation():
+    router = FrozenRouter(ScriptedModel(["a", "b", "c"]), confidence=0.4)
+    first, second, third = (router.run(Call.ask(f"{n}?", conversation_id="c1")) for n in range(3))
+    Reviewer(router, "ada").approve(first.run_id)
+    Reviewer(router, "bob").reject(second.run_id)
+    Reviewer(router, "ada").respond("d", third.run_id)
+    assert [router.log.get(one.run_id).result.value for one in (first, second, third)] == ["a", None, "d"]
+
+
 def test_scripts_say_what_they_lack():
     with pytest.raises(ConfigurationError, match="empty"):
         ScriptedModel([])
