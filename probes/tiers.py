@@ -14,9 +14,13 @@ FEWEST = 10
 """Below this many rows of the rarer class nothing is fitted."""
 
 PREFERENCE: tuple[str, ...] = (
+    # Only in heads learned from the log: all that the artefact knew in one number, and what experience says.
+    "head.log_odds",
     "token.mean_logprob",
+    "recall.log_odds",
     "token.min_logprob",
     "prompt.top_logprob",
+    "recall.repeat",
     "token.mean_entropy",
     "token.mean_margin",
     "lens.log_rank.mean",

@@ -152,7 +152,7 @@ class Assessor:
         """The head learned from the log for this model's responses, once everything that is known is learned."""
         if self._learning is None or stage is not Stage.AFTER or evidence.response is None:
             return None
-        self._learning.catch_up()
+        self._learning.keep_up()
         if evidence.model is None:
             return None
         call = evidence.call

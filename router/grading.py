@@ -118,8 +118,7 @@ class GradingRouter:
             graded_at=graded_at,
             label_propensity=label_propensity,
         )
-        self.learning.catch_up()
-        self.learning.relearn_in_background()
+        self.learning.keep_up()
         return stored
 
     async def arecord_outcome(self, response_id: str, correct: bool | None = None, **details: Any) -> str:

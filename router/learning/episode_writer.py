@@ -37,13 +37,19 @@ class EpisodeWriter:
         """Write what is new. Returns how many changes of outcomes there were."""
         return self.follower.catch_up()
 
+    def rebuild(self) -> int:
+        """Write every graded response's episode again; those of other origin stay. Returns the number of changes."""
+        return self.follower.start_over(lambda connection: None)
+
     def _learn(self, connection: Connection, response_ids: Sequence[str]) -> None:
         in_force = self._outcomes.effective_many(response_ids, connection)
         known = seen(connection, response_ids)
-        for id, call, response, _ in contents(connection, [id for id in response_ids if id in in_force]):
-            self.store.put_graded(episode_of(known[id], call, response, in_force[id][1]), connection)
-        for id in response_ids:
-            if id not in in_force:
+        graded_ids = [id for id in response_ids if id in in_force]
+        content = {id: (call, response) for id, call, response, _ in contents(connection, graded_ids)}
+        for id in response_ids:  # numbered in the order of their grades
+            if id in content:
+                self.store.put_graded(episode_of(known[id], *content[id], in_force[id][1]), connection)
+            elif id not in in_force:
                 self.store.drop(episode_id(id), connection)
 
 

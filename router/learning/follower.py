@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from ...core.database import Database
 from ...core.database.outcome_log import OutcomeLog
@@ -49,7 +50,7 @@ class Follower:
         taken = 0
         while True:
             with self.database.transaction() as connection:
-                through = self._through(connection)
+                through = self.locked(connection)
                 changes = self._outcomes.changed_since(through, self.batch, connection)
                 if changes:
                     self._learn(connection, list(dict.fromkeys(change.response_id for change in changes)))
@@ -68,26 +69,30 @@ class Follower:
         """The same, as this transaction sees it."""
         return int(connection.execute(select(learned.c.through).where(*self._mine())).scalar_one_or_none() or 0)
 
-    def _through(self, connection: Connection) -> int:
-        """How far was read, its row locked; made where it is not there."""
-        found = connection.execute(
-            select(learned.c.through).where(*self._mine()).with_for_update()
-        ).scalar_one_or_none()
+    def start_over(self, forget: Callable[[Connection], object]) -> int:
+        """Learn everything again from the first outcome on; `forget` drops what was learned in the same transaction.
+
+        Returns the number of changes that this took in.
+        """
+        with self.database.transaction() as connection:
+            self.locked(connection)
+            forget(connection)
+            self._read_on(connection, 0)
+        self._seen = -1
+        return self.catch_up()
+
+    def locked(self, connection: Connection) -> int:
+        """How far was read, its row locked until the commit; made where it is not there."""
+        query = select(learned.c.through).where(*self._mine()).with_for_update()
+        found = connection.execute(query).scalar_one_or_none()
         if found is not None:
             return int(found)
-        connection.execute(
-            learned.insert().values(
-                name="follower",
-                tenant="",
-                task="",
-                scope=self.name,
-                through=0,
-                state="{}",
-                version=0,
-                updated_at=self.clock.now(),
-            )
-        )
-        return 0
+        named = {"name": "follower", "tenant": "", "task": "", "scope": self.name}
+        values = {"through": 0, "state": "{}", "version": 0, "updated_at": self.clock.now()}
+        # Two processes may both find no row: one of them makes it, the other then waits for it here.
+        insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+        connection.execute(insert(learned).values(**named, **values).on_conflict_do_nothing())
+        return int(connection.execute(query).scalar_one())
 
     def _read_on(self, connection: Connection, number: int) -> None:
         connection.execute(

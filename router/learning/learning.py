@@ -12,17 +12,23 @@ from sqlalchemy import func, select
 
 from ...core.confidence import Confidence
 from ...core.database import Database
+from ...core.database.outcome_log import OutcomeLog
 from ...core.database.tables import outcomes, rounds, runs
-from ...core.errors import DemurError, NotEnoughLabels
+from ...core.errors import BadInput, NotEnoughLabels
 from ...core.protocols import Clock, Fingerprint
+from ...core.text import said
 from ...core.turn import TurnKind
 from ...memory.episode_store import EpisodeStore
+from ...probes.tiers import FEWEST
 from .episode_writer import EpisodeWriter
 from .learned_head import LearnedHead, LearnedHeads
 from .online_store import Key, OnlineStore
 from .relearn import identity_of, logged_rows, relearn
 
 logger = logging.getLogger("demur")
+
+_FEWEST = 2 * FEWEST
+"""Graded calls without which no head can be fitted: so many right and as many wrong."""
 
 
 class Learning:
@@ -55,7 +61,9 @@ class Learning:
         self.refit_growth = refit_growth
         self.min_labels = min_labels
         self._artefact_of = artefact_of
+        self._outcomes = OutcomeLog(database)
         self._busy = threading.Lock()
+        self._look_again = _FEWEST
         self._tried: dict[tuple[str, str, str, str], int] = {}
 
     def catch_up(self) -> int:
@@ -69,10 +77,11 @@ class Learning:
         """The learned head that judges this model's responses, or None: then the artefact does.
 
         One that was fitted beside another artefact is not used: the scores it reads are not those it was fitted on.
+        Nor is one that cannot be read back, until it is fitted again.
         """
         if identity is None:
             return None
-        found = self.heads.get(tenant, task, arm, identity)
+        found = self._stored(tenant, task, arm, identity)
         if found is None or not found.in_use or found.head.labels < self.min_labels:
             return None
         return found if found.artefact_id == self._artefact_of(task) else None
@@ -106,22 +115,46 @@ class Learning:
         self.heads.forget()
         self._tried.clear()
 
+    def keep_up(self) -> int:
+        """Take in what is new, and where there was something see in the background whether a head is due."""
+        taken = self.catch_up()
+        if taken:
+            self.relearn_in_background()
+        return taken
+
+    def rebuild(self) -> int:
+        """Learn everything but heads again from the log. Returns how many changes of outcomes there were."""
+        taken = self.episodes.rebuild()
+        return taken if self.online is None else max(taken, self.online.rebuild())
+
     def relearn_in_background(self) -> threading.Thread | None:
-        """Fit what is due in a daemon thread; None where one is at it already."""
-        if self.refit_growth <= 0.0 or not self._busy.acquire(blocking=False):
+        """Fit what is due in a daemon thread; None where one is at it already, or too little is new to look."""
+        if self.refit_growth <= 0.0:
             return None
+        newest = self._outcomes.last_change()
+        if newest < self._look_again or not self._busy.acquire(blocking=False):
+            return None
+        # Looking reads every graded call: once in 200 times as many changes is often enough to see a task grow.
+        self._look_again = newest + max(newest // 200, 1)
 
         def work() -> None:
             try:
                 self.relearn(only_due=True)
-            except DemurError as error:
-                logger.warning("learning from the log failed: %s", error)
+            except Exception as error:  # noqa: BLE001 - nobody waits for this thread who could be told
+                logger.warning("learning from the log failed: %s", said(error))
             finally:
                 self._busy.release()
 
         thread = threading.Thread(target=work, name="demur-learning", daemon=True)
         thread.start()
         return thread
+
+    def _stored(self, tenant: str, task: str, arm: str, identity: str) -> LearnedHead | None:
+        try:
+            return self.heads.get(tenant, task, arm, identity)
+        except BadInput as error:
+            logger.warning("%s", error)
+            return None
 
     def _relearn(self, tenant: str, task: str, arm: str, identity: str, *, only_due: bool) -> LearnedHead | None:
         place = (tenant, task, arm, identity)
@@ -146,10 +179,10 @@ class Learning:
         return found
 
     def _is_due(self, tenant: str, task: str, arm: str, identity: str) -> bool:
-        known = self.heads.get(tenant, task, arm, identity)
+        known = self._stored(tenant, task, arm, identity)
         before = max(known.graded if known is not None else 0, self._tried.get((tenant, task, arm, identity), 0))
         now = self._graded(tenant, task, arm)
-        return now >= max(self.min_labels, 20) and now >= before * (1.0 + self.refit_growth)
+        return now >= max(self.min_labels, _FEWEST) and now >= before * (1.0 + self.refit_growth)
 
     def _graded(self, tenant: str, task: str, arm: str) -> int:
         with self.database.reading() as connection:

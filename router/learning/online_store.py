@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,13 +15,14 @@ from ...core.confidence import Confidence, Contribution, Interval, Probability
 from ...core.database import Database
 from ...core.database.outcome_log import OutcomeLog
 from ...core.database.tables import learned, outcomes, rounds, runs
-from ...core.errors import BadInput
 from ...core.protocols import Clock
 from ...core.turn import TurnKind
 from ...probes.calibration.base import logit
 from ...probes.calibration.online import OnlineCalibration
 from .follower import Follower
 from .graded import Graded, Seen, graded, seen
+
+logger = logging.getLogger("demur")
 
 NAME = "online"
 CONTRIBUTION = "online calibration"
@@ -64,21 +66,42 @@ class OnlineStore:
         return self.follower.catch_up()
 
     def state(self, key: Key) -> OnlineCalibration | None:
-        """What was learned for this key, or None."""
-        now = self._outcomes.last_change()
-        with self._lock:
-            if now != self._at:
-                self._loaded.clear()
-                self._at = now
-            if key in self._loaded:
-                return self._loaded[key]
+        """What was learned for this key, or None. A state that cannot be read back is made again from the log."""
         with self.database.reading() as connection:
+            # Not the newest outcome but the last one learned: another process may have recorded one and be learning it
+            # just now, and what is read here must not pass for the state after it.
+            at = self.follower.through_within(connection)
+            with self._lock:
+                if at != self._at:
+                    self._loaded.clear()
+                    self._at = at
+                if key in self._loaded:
+                    return self._loaded[key]
             stored = connection.execute(select(learned.c.state).where(*_where(key))).scalar_one_or_none()
-        found = None if stored is None else _read(stored)
+        found = None if stored is None else (_read(stored) or self._mend(key))
         with self._lock:
-            if self._at == now:
+            if self._at == at:
                 self._loaded[key] = found
         return found
+
+    def rebuild(self) -> int:
+        """Forget every state and learn all of them again from the log. Returns the number of changes taken in.
+
+        Calls that come in between are judged by as much as is learned by then.
+        """
+        return self.follower.start_over(
+            lambda connection: connection.execute(learned.delete().where(learned.c.name == NAME))
+        )
+
+    def _mend(self, key: Key) -> OnlineCalibration:
+        """A state made again from the log, as far as the log is learned."""
+        with self.database.transaction() as connection:
+            through = self.follower.locked(connection)
+            state, version = self._locked(connection, key)
+            if state is None:
+                state = self._replayed(connection, key, through)
+                self._write(connection, key, state, version)
+        return state
 
     def adjusted(self, key: Key, confidence: Confidence) -> Confidence:
         """The confidence with what was learned since its head was fitted; as it is where that is too little."""
@@ -101,7 +124,7 @@ class OnlineStore:
         )
 
     def states(self, task: str | None = None, tenant: str | None = None) -> list[tuple[Key, OnlineCalibration]]:
-        """Everything that was learned, for reports."""
+        """Everything that was learned, for reports; what cannot be read back is left out."""
         query = select(learned.c.tenant, learned.c.task, learned.c.state).where(learned.c.name == NAME)
         if task is not None:
             query = query.where(learned.c.task == task)
@@ -111,9 +134,10 @@ class OnlineStore:
             rows = connection.execute(query.order_by(learned.c.tenant, learned.c.task, learned.c.scope)).all()
         found = []
         for row in rows:
-            stored = json.loads(row.state)
-            key = Key(row.tenant, row.task, stored["calibrator"], TurnKind(stored["turn"]))
-            found.append((key, OnlineCalibration.from_dict(stored["online"])))
+            state = _read(row.state)
+            if state is not None:
+                stored = json.loads(row.state)
+                found.append((Key(row.tenant, row.task, stored["calibrator"], TurnKind(stored["turn"])), state))
         return found
 
     def _learn(self, connection: Connection, response_ids: Sequence[str]) -> None:
@@ -134,15 +158,14 @@ class OnlineStore:
         for key in sorted({*fresh, *again}):
             state, version = self._locked(connection, key)
             if key in again or state is None:
-                state, rows = OnlineCalibration(), self._history(connection, key)
+                state = self._replayed(connection, key, self._reading_through(connection))
             else:
-                rows = sorted(fresh[key], key=lambda row: row.change)
-            for row in rows:
-                teach(state, row)
+                for row in sorted(fresh[key], key=lambda row: row.change):
+                    teach(state, row)
             self._write(connection, key, state, version)
 
-    def _history(self, connection: Connection, key: Key) -> list[Graded]:
-        """Everything that teaches this key, in order."""
+    def _replayed(self, connection: Connection, key: Key, through: int) -> OnlineCalibration:
+        """What everything that teaches this key amounts to, in order, up to a change."""
         turn = rounds.c.turn == key.turn.value
         rows = graded(
             connection,
@@ -152,8 +175,11 @@ class OnlineStore:
             rounds.c.calibrator == key.calibrator,
             turn | rounds.c.turn.is_(None) if key.turn is TurnKind.ANSWER else turn,
         )
-        through = self._reading_through(connection)
-        return [row for row in rows if row.change <= through]
+        state = OnlineCalibration()
+        for row in rows:
+            if row.change <= through:
+                teach(state, row)
+        return state
 
     def _reading_through(self, connection: Connection) -> int:
         """Outcomes after the batch that is being read are left to their own turn."""
@@ -212,8 +238,10 @@ def _where(key: Key) -> tuple[Any, ...]:
     return tuple(learned.c[name] == value for name, value in named.items())
 
 
-def _read(stored: str) -> OnlineCalibration:
+def _read(stored: str) -> OnlineCalibration | None:
+    """None where it cannot be read back: the log, from which it can be made again, is the truth (rule 6)."""
     try:
         return OnlineCalibration.from_dict(json.loads(stored)["online"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"what was learned online cannot be read back: {error}; run demur learn --rebuild") from error
+    except (ValueError, KeyError, TypeError) as error:  # BadInput is a ValueError
+        logger.warning("what was learned online cannot be read back and is made again from the log: %s", error)
+        return None
