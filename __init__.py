@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ModelError,
         NotEnoughLabels,
         Refused,
+        StillWaiting,
         StoreError,
     )
     from .core.outcome import Outcome
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from .probes.artefact import Artefact
     from .review.queue import ReviewQueue
     from .router.settings import Settings
+    from .router.site import Tool
 
 __version__ = "0.1.0"
 
@@ -82,8 +84,10 @@ _HOME = {
     "Run": ".core.run",
     "Settings": ".router.settings",
     "SideEffects": ".core.call",
+    "StillWaiting": ".core.errors",
     "StoreError": ".core.errors",
     "TokenTrace": ".core.response",
+    "Tool": ".router.site",
     "Utility": ".core.utility",
 }
 
@@ -124,8 +128,10 @@ __all__ = [
     "Run",
     "Settings",
     "SideEffects",
+    "StillWaiting",
     "StoreError",
     "TokenTrace",
+    "Tool",
     "Utility",
 ]
 
