@@ -49,6 +49,11 @@ class RecallEstimate:
         return min(float(low), self.probability), max(float(high), self.probability)
 
 
+def nothing_alike(base_rate: float, kappa: float = KAPPA) -> RecallEstimate:
+    """The base rate, on no mass at all: what a bank says that is too small to recall from."""
+    return RecallEstimate(base_rate, 0.0, 0.0, base_rate, kappa, ())
+
+
 def kernel(confidence: float, of_neighbours: Floats, bandwidth: float = BANDWIDTH) -> Floats:
     """wᵢ = exp(−(vᵢ − v)² / (2·bandwidth²)); 1 where v or vᵢ is not known: there is nothing to compare by."""
     if not np.isfinite(confidence):
@@ -118,7 +123,10 @@ class Recall:
             raise BadInput("no episode may speak about this call; say that recall is unavailable")
         base = float(self._correct[candidates].mean())
         if candidates.size < self.neighbours:
-            return RecallEstimate(base, 0.0, 0.0, base, self.kappa_, ())
+            return nothing_alike(base, self.kappa_)
+        near = similarity[candidates]
+        last = np.partition(near, near.size - self.neighbours)[near.size - self.neighbours]
+        candidates = candidates[near >= last]
         # Stable: of equally near episodes the older ones.
         nearest = candidates[np.argsort(-similarity[candidates], kind="stable")[: self.neighbours]]
         weights = kernel(confidence, self._confidence[nearest], self.bandwidth)

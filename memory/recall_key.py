@@ -77,13 +77,24 @@ class RecallKey:
         """
         if len(bank) == 0:
             raise BadInput("a recall key needs at least one episode")
+        from threadpoolctl import threadpool_limits
+
+        # The matrices are small: a second BLAS thread costs more than it brings, and sums in another order.
+        with threadpool_limits(1):
+            self._fit(bank)
+        return self
+
+    def _fit(self, bank: Experience) -> None:
+        from scipy.linalg import eigh
+
         questions = np.asarray(bank.questions, dtype=np.float64)
         self.centre_ = questions.mean(axis=0)
         count = min(self.components, len(bank) - 1, questions.shape[1])
         covariance = np.cov(questions - self.centre_, rowvar=False) if len(bank) > 1 else np.zeros((1, 1))
         if count > 0:
-            _, vectors = np.linalg.eigh(np.atleast_2d(covariance))
-            axes = vectors[:, ::-1][:, :count]
+            width = questions.shape[1]
+            _, vectors = eigh(np.atleast_2d(covariance), subset_by_index=(width - count, width - 1))
+            axes = vectors[:, ::-1]
             # The sign of an eigenvector is arbitrary: fix it, so that the same bank gives the same key.
             self.axes_ = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(count)])
         else:
@@ -100,7 +111,6 @@ class RecallKey:
             coefficients, _ = fit_coefficients(scaled, bank.correct, np.ones(len(bank)), 1.0 / (_L2 * len(bank)))
             if np.abs(coefficients).max() > 1e-9:
                 self.weight_ = np.abs(coefficients) / np.abs(coefficients).max()
-        return self
 
     def transform(self, rows: Experience) -> Floats:
         """(n, k) keys at unit length; a row that lies at the very centre has no direction and is all zeros."""

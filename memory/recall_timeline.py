@@ -8,7 +8,7 @@ from collections import OrderedDict
 import numpy as np
 
 from ..core.errors import BadInput
-from .recall import NEIGHBOURS, Recall, RecallEstimate
+from .recall import NEIGHBOURS, Recall, RecallEstimate, nothing_alike
 from .recall_key import Experience, Floats
 
 GROWTH = 1.25
@@ -77,7 +77,11 @@ class Timeline:
             BadInput: there are none.
         """
         first = len(self) if first is None else first
-        recall = self._fitted(checkpoint(first))
+        step = checkpoint(first)
+        if first < self.neighbours:  # no key is worth fitting yet
+            assert self.experience is not None
+            return nothing_alike(float(self.experience.correct[:first].mean()))
+        recall = self._fitted(step)
         return recall.estimate(query, row, allowed=None if first == recall.size else np.arange(recall.size) < first)
 
     def _fitted(self, size: int) -> Recall:
