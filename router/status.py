@@ -19,6 +19,7 @@ from ..core.outcome import OutcomeSource
 from ..core.record import Record
 from ..core.review_item import ReviewState
 from ..policies.label_needs import answered_rows_needed, reached, tiers_ahead
+from .learning.shift import FittedRate, Shift
 from .run_queries import let_through_runs
 from .settings import Settings
 
@@ -33,6 +34,11 @@ class FittedOn:
     id: str
     right: int
     wrong: int
+
+    @property
+    def rate(self) -> FittedRate | None:
+        rows = self.right + self.wrong
+        return FittedRate(self.right / rows, f"artefact {self.id}") if rows else None
 
 
 class FittingNeed(Record):
@@ -73,6 +79,7 @@ class TaskStatus(Record):
         fitted_right, fitted_wrong: graded rows behind the artefact; None without one.
         unweighable: answered and graded, but the chance of being graded is unknown or 0.
         waiting: review items that nobody has decided yet.
+        shift: base rates at fit time and now, and what online calibration made of it; None where nothing was graded.
         next_steps: commands, the most useful first.
     """
 
@@ -92,6 +99,7 @@ class TaskStatus(Record):
     guarantee: GuaranteeNeed
     unweighable: int = 0
     waiting: int = 0
+    shift: Shift | None = None
     next_steps: tuple[str, ...] = ()
 
 
@@ -149,6 +157,8 @@ def status(
         ConfigurationError: alpha or delta is not strictly between 0 and 1.
         StoreError: the database cannot be read.
     """
+    from .learning.shift_measure import shifts  # numpy is loaded only where something is counted
+
     artefacts = artefacts or {}
     for name, value in (("alpha", alpha), ("delta", delta)):
         if not 0.0 < value < 1.0:
@@ -160,6 +170,7 @@ def status(
         approved = _approved(connection, tenant)
         grades = _grades(connection, tenant)
     met = {*settings.tasks, *artefacts, *run_counts, *routes, *waiting, *grades}
+    moved = shifts(database, {task: artefacts[task].rate if task in artefacts else None for task in met}, tenant)
     tasks = []
     for task in sorted(met):
         mode, irreversible = settings.modes_of_task(task)
@@ -171,6 +182,7 @@ def status(
             routes=routes.get(task, {}),
             fallbacks=fallbacks.get(task, 0),
             waiting=waiting.get(task, 0),
+            shift=moved.get(task),
             guarantee=_guarantee(grades[task], alpha, delta),
             **_labels(grades[task], artefacts.get(task)),
         )
@@ -290,6 +302,9 @@ def _next_steps(found: TaskStatus) -> tuple[str, ...]:
     steps = []
     if found.waiting:
         steps.append(COMMANDS_FOR_LABELS)
+    shift = found.shift
+    if shift is not None and (shift.warning is not None or shift.behind):
+        steps.append(f"demur learn --task {shlex.quote(found.task)}")
     nothing_fitted = found.artefact_id is None
     if nothing_fitted or found.fitting:
         plain = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in found.task).strip("-")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +23,9 @@ def learn_command(
     tenant: Annotated[str | None, typer.Option(help="Only this tenant.")] = None,
     database: Annotated[str | None, typer.Option(help="Instead of the database in the settings.")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file; default demur.toml.")] = None,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="First make calibration and episodes again from the log.")
+    ] = False,
 ) -> None:
     """Fit heads on the graded calls of the log, and show what that brought."""
     from rich.console import Console
@@ -32,8 +36,10 @@ def learn_command(
     learning = learning_of(existing(database if database is not None else settings.database), settings)
     console = Console()
     with console.status("Fitting heads on the log ..."):
+        taken = learning.rebuild() if rebuild else learning.catch_up()
         found = learning.relearn(task, tenant)
-    table = Table("task", "tenant", "arm", "rows", "right", "left out", "Brier before", "Brier now", "in use")
+    console.print(f"{taken} changes of grades taken in.")
+    table = Table("task", "tenant", "arm", "rows", "right", "left out", "", "before", "now", "in use")
     for one in found:
         left_out = ", ".join(f"{count} {why}" for why, count in one.report.get("left_out", {}).items()) or "none"
         cells = (
@@ -43,8 +49,9 @@ def learn_command(
             str(one.head.labels),
             str(one.head.right),
             left_out,
-            f"{one.report['brier_before']:.4f}",
-            f"{one.report['brier']:.4f}",
+            "Brier\nAUROC",
+            "\n".join(figure_text(one.report, name) for name in ("brier_before", "auroc_before")),
+            "\n".join(figure_text(one.report, name) for name in ("brier", "auroc")),
             "yes" if one.in_use else "no: it is no better than what is there",
         )
         table.add_row(*(Text(printable(cell, 200)) for cell in cells))
@@ -52,6 +59,16 @@ def learn_command(
         console.print(table)
     else:
         console.print("Nothing to learn yet: 10 right and 10 wrong graded calls of one task are the least.")
+
+
+def figure_text(report: Mapping[str, Any], name: str) -> str:
+    """A figure with its interval, as far as there is one."""
+    row = report.get("figures", {}).get(name, {"value": report.get(name)})
+    if row["value"] is None:
+        return "–"
+    if row.get("low") is None:
+        return f"{row['value']:.4f}"
+    return f"{row['value']:.4f} [{row['low']:.4f}, {row['high']:.4f}]"
 
 
 def learning_of(database: Database, settings: Settings) -> Learning:

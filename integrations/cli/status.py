@@ -12,6 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ...core.text import printable
+from ...evaluation.estimate import Estimate
+from ...router.learning.shift import Shift
 from ...router.settings import Settings
 from ...router.status import FittedOn, Status, TaskStatus, status
 from .existing import existing
@@ -70,8 +72,40 @@ def show(found: Status, console: Console) -> None:
     console.print(_known(found))
     for task in found.tasks:
         console.print(_needs(task))
+        if task.shift is not None:
+            for line in shift_lines(task.shift):
+                console.print(_line(line), soft_wrap=True)
         for step in task.next_steps:
             console.print(_line(f"  $ {step}"), soft_wrap=True)
+
+
+def shift_lines(shift: Shift) -> list[str]:
+    """What outcomes say of the head since it was fitted, in sentences."""
+    lines = []
+    if shift.warning is not None:
+        lines.append(f"Warning: {shift.warning}.")
+    elif shift.recent is not None and shift.recent.value is not None:
+        then = f"; {shift.fitted:.0%} when {shift.head} was fitted" if shift.fitted is not None else ""
+        lines.append(f"Right among the newest {shift.recent.n} graded answers, weighed: {_share(shift.recent)}{then}.")
+    if shift.unweighable:
+        lines.append(f"{shift.unweighable} of the newest are left out: their chance of being graded is unknown or 0.")
+    if shift.mean_said is not None:
+        lines.append(
+            f"The head said {shift.mean_fused:.0%} of them on average, after online calibration it was "
+            f"{shift.mean_said:.0%}; {shift.mean_observed:.0%} were right."
+        )
+    if shift.smece_before is not None:
+        lines.append(f"Calibration error (smECE): {shift.smece_before:.3f} before, {shift.smece_after:.3f} after it.")
+    when = f", last {shift.learned_at:%Y-%m-%d %H:%M} UTC" if shift.learned_at is not None else ""
+    behind = f"; {shift.behind} changes of grades are not learned yet" if shift.behind else ""
+    lines.append(f"Online calibration has learned from {shift.outcomes} outcomes{when}{behind}.")
+    return lines
+
+
+def _share(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.0%}"
+    return f"{estimate.value:.0%} [{estimate.low:.0%}, {estimate.high:.0%}]"
 
 
 def _line(text: str) -> Text:

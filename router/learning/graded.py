@@ -33,6 +33,7 @@ _COLUMNS = (
     runs.c.tenant,
     decisions.c.route,
     decisions.c.label_propensity,
+    decisions.c.probability,
 )
 
 
@@ -44,6 +45,7 @@ class Seen:
         fused: what the fitted head said of it, before anything learned; None where nothing did.
         calibrator: which head that was.
         label_propensity: the decision's; None where there was none.
+        said: the confidence that the decision went by, after everything learned; None where there was none.
     """
 
     response_id: str
@@ -59,6 +61,7 @@ class Seen:
     route: str | None
     label_propensity: float | None
     created_at: datetime
+    said: float | None = None
 
 
 @dataclass(frozen=True)
@@ -141,4 +144,5 @@ def _seen(row: Any) -> Seen:
         route=row.route,
         label_propensity=row.label_propensity,
         created_at=row.created_at,
+        said=row.probability,
     )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,10 @@ from ...core.database.tables import rounds, runs
 from ...core.decision import Stage
 from ...core.errors import BadInput, NotEnoughLabels
 from ...core.protocols import Clock
+from ...evaluation.estimate import Estimate
+from ...evaluation.metrics.auroc import auroc_statistic
+from ...evaluation.metrics.bootstrap import Statistic, estimate
+from ...evaluation.metrics.brier import brier_statistic
 from ...evaluation.near_duplicates import question_groups
 from ...probes.fit_head import fit_head
 from ...probes.signal_table import SignalTable
@@ -29,6 +34,7 @@ from .learned_head import LearnedHead
 ARTEFACT_SCORE = "head.log_odds"
 """What the artefact's own head said, as a signal of the new one."""
 _MOST_ROWS = 20_000
+_RESAMPLES = 400
 
 
 @dataclass(frozen=True)
@@ -132,8 +138,8 @@ def relearn(
     )
 
 
-def _report(probability: np.ndarray, logged: LoggedRows) -> dict[str, float]:
-    """Weighted Brier scores of the new head (out of fold) and of what was said at the time, on the rows of both."""
+def _report(probability: np.ndarray, logged: LoggedRows) -> dict[str, Any]:
+    """Weighted Brier scores and AUROC of the new head (out of fold) and of what was said then, on the rows of both."""
     said = np.isfinite(logged.fused)
     # Where most rows were judged by nothing, there is nothing to compare with but the base rate.
     rate = float(np.average(logged.correct, weights=logged.weights))
@@ -142,12 +148,38 @@ def _report(probability: np.ndarray, logged: LoggedRows) -> dict[str, float]:
     if not both.any():
         return {"rows": 0.0, "brier": 1.0, "brier_before": 0.0}
     y, w = logged.correct[both], logged.weights[both]
+    figures = {"brier": _weighted("brier", brier_statistic, probability[both], y, w, logged.groups[both])}
+    figures["brier_before"] = _weighted("brier", brier_statistic, before[both], y, w, logged.groups[both])
+    figures["auroc"] = _weighted("auroc", auroc_statistic, probability[both], y, w, logged.groups[both])
+    figures["auroc_before"] = _weighted("auroc", auroc_statistic, before[both], y, w, logged.groups[both])
     return {
         "rows": float(both.sum()),
         "right": float(logged.correct.sum()),
-        "brier": float(np.average((probability[both] - y) ** 2, weights=w)),
-        "brier_before": float(np.average((before[both] - y) ** 2, weights=w)),
+        "brier": figures["brier"].value,
+        "brier_before": figures["brier_before"].value,
+        "figures": {name: figure.as_row() for name, figure in figures.items()},
     }
+
+
+def _weighted(
+    name: str,
+    statistic_of: Callable[[np.ndarray, np.ndarray], Statistic],
+    said: np.ndarray,
+    correct: np.ndarray,
+    weights: np.ndarray,
+    groups: np.ndarray,
+) -> Estimate:
+    """A metric of rows that stand for 1/propensity rows each; related questions are drawn together."""
+    statistic = statistic_of(said, correct)
+    return estimate(
+        name,
+        lambda counts: statistic(counts * weights),
+        len(correct),
+        undefined="one class only",
+        groups=groups,
+        resamples=_RESAMPLES,
+        bounds=(0.0, 1.0),
+    )
 
 
 def identity_of(fingerprint: str | None) -> str | None:
