@@ -48,7 +48,7 @@ def record_outcome(
     except ValueError as error:
         raise error if isinstance(error, BadInput) else BadInput(f"response {response_id!r}: {error}") from error
     check_known(log, response_id)
-    return log.record(outcome)
+    return log.record(outcome, dated=graded_at is not None)
 
 
 def check_known(log: OutcomeLog, response_id: str) -> None:
@@ -95,8 +95,9 @@ class GradingRouter:
             response_id: `Result.response_id`.
             correct: right or wrong; or `score` in [0, 1] with a `cut` that makes it binary.
             source, source_name: who says so. A model's own verdict never counts.
-            graded_at: when (aware); now by default.
-            label_propensity: the known chance that this response was graded; by default what its decision said.
+            graded_at: when (aware); now by default, where the grade that is in force, told again, changes nothing.
+            label_propensity: the known chance that this response was graded; by default what its decision said. Say 1
+                where you grade every response.
 
         Returns:
             the id of the outcome that is stored.

@@ -3,56 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, case, func, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
 from ..errors import BadInput
 from ..outcome import Outcome, OutcomeSource
-from ..record import Record
-from .counters import OUTCOMES, last_number, next_number
-from .engine import Database
-from .tables import decisions, outcomes, rounds, runs
+from .counters import OUTCOMES, hold, next_numbers
+from .outcome_batch import OutcomeBatch, Receipt, Recorded
+from .outcome_queries import IN_FORCE, Change, OutcomeCounts, OutcomeQueries, chunks
+from .tables import outcomes
 
-# Weakest first, so that a larger number is a stronger word.
-_STRENGTH = {
-    OutcomeSource.JUDGE.value: 0,
-    OutcomeSource.RULE.value: 1,
-    OutcomeSource.TEST.value: 2,
-    OutcomeSource.HUMAN.value: 3,
-}
-_strength = case(_STRENGTH, value=outcomes.c.source, else_=-1)
-_in_force = outcomes.c.retracted_at.is_(None)
+__all__ = ["Change", "OutcomeCounts", "OutcomeLog", "Receipt", "Recorded", "Retractable", "source_of"]
+
+logger = logging.getLogger("demur")
 
 
-class OutcomeCounts(Record):
-    """How many responses have an effective outcome, and of which kind."""
+class Retractable(NamedTuple):
+    """How many grades of a task a retraction meets."""
 
-    right: int
-    wrong: int
-
-    @property
-    def total(self) -> int:
-        return self.right + self.wrong
+    task: str | None
+    tenant: str | None
+    grades: int
 
 
-class Change(NamedTuple):
-    """Something about the outcomes of a response changed; `number` rises in the order of commits."""
-
-    number: int
-    response_id: str
-
-
-class OutcomeLog:
+class OutcomeLog(OutcomeQueries):
     """Records grades. One row for each (response, source, source name): what is graded later replaces it.
 
     Every method has an async twin (`arecord`, ...), which runs it in a thread.
     """
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     def record(
         self,
@@ -60,66 +42,72 @@ class OutcomeLog:
         *,
         task: str | None = None,
         tenant: str | None = None,
+        dated: bool = True,
         connection: Connection | None = None,
     ) -> str:
         """Store a grade; the same one twice is stored once, and an older one never replaces a newer.
 
-        A grade that was retracted stays so however often it is delivered again; one made after the retraction counts.
+        A grade that was retracted stays so however often it is delivered again (a warning is logged); one made after
+        the retraction counts.
 
         Args:
             task, tenant: whose it is; by default those of the run that holds the response (None where there is none).
+            dated: False: nobody said when it was graded, so the grade that is in force, told again, is nothing new.
             connection: a transaction to join.
 
         Returns:
             the id of the outcome that is stored for this response, source and name.
 
         Raises:
-            BadInput: it is the model's own verdict on its own response.
+            BadInput: it is the model's own verdict on its own response, or its time has no zone.
             StoreError: nothing was stored.
         """
-        with self.database.transaction(connection) as connection:
-            stored = connection.execute(
-                select(outcomes).where(
-                    outcomes.c.response_id == outcome.response_id,
-                    outcomes.c.source == outcome.source.value,
-                    outcomes.c.source_name == outcome.source_name,
+        (recorded,) = self.record_many(
+            [outcome], task=task, tenant=tenant, undated=() if dated else (0,), revive=True, connection=connection
+        )
+        if recorded.receipt is Receipt.RETRACTED:
+            logger.warning(
+                "the grade of response %r by %s %r was taken back and stays so: it was made before that",
+                outcome.response_id,
+                outcome.source.value,
+                outcome.source_name,
+            )
+        return recorded.id
+
+    def record_many(
+        self,
+        given: Sequence[Outcome],
+        *,
+        task: str | None = None,
+        tenant: str | None = None,
+        undated: Collection[int] = (),
+        revive: bool = False,
+        connection: Connection | None = None,
+    ) -> list[Recorded]:
+        """`record`, for all of them in order, in one transaction.
+
+        Args:
+            undated: places in `given` of grades of which nobody said when they were made.
+            revive: an undated grade in place of a retracted one is a new one; otherwise that stays retracted.
+
+        Raises:
+            BadInput, StoreError: as `record`; nothing was stored.
+        """
+        for one in given:
+            if one.graded_at.tzinfo is None:
+                raise BadInput(
+                    f"graded_at={one.graded_at} is a naive datetime; say datetime(..., tzinfo=UTC): response "
+                    f"{one.response_id!r}"
                 )
-            ).one_or_none()
-            if stored is not None:
-                newest = stored.graded_at if stored.retracted_at is None else max(stored.graded_at, stored.retracted_at)
-                if newest > outcome.graded_at or _same(stored, outcome):
-                    return stored.id
-            known = connection.execute(
-                select(runs.c.task, runs.c.tenant, runs.c.model, decisions.c.label_propensity)
-                .join(rounds, rounds.c.run_id == runs.c.id)
-                .outerjoin(decisions, (decisions.c.run_id == rounds.c.run_id) & (decisions.c.round == rounds.c.number))
-                .where(rounds.c.response_id == outcome.response_id)
-                .order_by(rounds.c.created_at, runs.c.id)
-            ).first()
-            _refuse_own_verdict(outcome, known)
-            if outcome.label_propensity is None and known is not None:
-                outcome = outcome.model_copy(update={"label_propensity": known.label_propensity})
-            values = {
-                "id": outcome.id,
-                "response_id": outcome.response_id,
-                "task": task if task is not None else (known.task if known else None),
-                "tenant": tenant if tenant is not None else (known.tenant if known else None),
-                "is_right": outcome.is_right,
-                "source": outcome.source.value,
-                "source_name": outcome.source_name,
-                "label_propensity": outcome.label_propensity,
-                "outcome": outcome.model_dump_json(),
-                "graded_at": outcome.graded_at,
-                "change": next_number(connection, OUTCOMES),
-                "revision": 0 if stored is None else stored.revision + 1,
-                "retracted_at": None,
-                "retracted_because": None,
-            }
-            if stored is None:
-                connection.execute(outcomes.insert().values(values))
-            else:
-                connection.execute(outcomes.update().where(outcomes.c.id == stored.id).values(values))
-            return outcome.id
+        unsure = frozenset(undated)
+        found: list[Recorded] = []
+        with self.database.transaction(connection) as connection:
+            hold(connection, OUTCOMES)  # of two writers of one response the second sees what the first stored
+            for some in chunks(range(len(given)), 200):
+                batch = OutcomeBatch(connection, [given[place] for place in some], task, tenant)
+                found += [batch.take(given[place], place in unsure, revive) for place in some]
+                batch.write()
+        return found
 
     def retract(
         self,
@@ -152,116 +140,30 @@ class OutcomeLog:
             BadInput: an unknown source, a time without time zone, or `since` after `until`.
             StoreError: nothing was changed.
         """
-        kind = source_of(source)
-        for name, moment in (("since", since), ("until", until), ("at", at)):
-            if moment is not None and moment.tzinfo is None:
-                raise BadInput(f"{name}={moment} has no time zone; say datetime(..., tzinfo=UTC)")
-        if since is not None and until is not None and since > until:
-            raise BadInput(f"since={since} is after until={until}")
-        wanted: list[ColumnElement[bool]] = [outcomes.c.source == kind.value, _in_force]
-        wanted += [
-            column == value
-            for column, value in (
-                (outcomes.c.source_name, source_name),
-                (outcomes.c.task, task),
-                (outcomes.c.tenant, tenant),
-            )
-            if value is not None
-        ]
-        if since is not None:
-            wanted.append(outcomes.c.graded_at >= since)
-        if until is not None:
-            wanted.append(outcomes.c.graded_at <= until)
+        _check_zones(at=at)
+        wanted = _which(source, source_name, since, until, task, tenant)
         with self.database.transaction() as connection:
-            ids = connection.execute(select(outcomes.c.id).where(*wanted).order_by(outcomes.c.id)).scalars().all()
-            now = at or datetime.now(UTC)
-            for id in [] if dry_run else ids:
-                connection.execute(
-                    outcomes.update()
-                    .where(outcomes.c.id == id)
-                    .values(
-                        retracted_at=now,
-                        retracted_because=because[:2000],
-                        change=next_number(connection, OUTCOMES),
-                        revision=outcomes.c.revision + 1,
-                    )
+            hold(connection, OUTCOMES)
+            in_order = select(outcomes.c.id).where(*wanted).order_by(outcomes.c.change, outcomes.c.id)
+            ids = list(connection.execute(in_order).scalars())
+            if dry_run or not ids:
+                return len(ids)
+            numbers = next_numbers(connection, OUTCOMES, len(ids))
+            taken_back = (
+                outcomes.update()
+                .where(outcomes.c.id == bindparam("which"))
+                .values(
+                    retracted_at=at or datetime.now(UTC),
+                    retracted_because=because[:2000],
+                    change=bindparam("number"),
+                    revision=outcomes.c.revision + 1,
                 )
+            )
+            each = [{"which": id, "number": number} for id, number in zip(ids, numbers, strict=True)]
+            connection.execute(taken_back, each)
             return len(ids)
 
-    def of(self, response_id: str) -> tuple[Outcome, ...]:
-        """Every outcome of a response that counts, strongest source first, newest first within a source."""
-        with self.database.reading() as connection:
-            rows = connection.execute(
-                select(outcomes.c.outcome)
-                .where(outcomes.c.response_id == response_id, _in_force)
-                .order_by(_strength.desc(), outcomes.c.graded_at.desc(), outcomes.c.id)
-            )
-            return tuple(_outcome(row) for row in rows)
-
-    def effective(self, response_id: str) -> Outcome | None:
-        """The outcome in force: of the strongest source (human > test > rule > judge) the newest; or None."""
-        found = self.of(response_id)
-        return found[0] if found else None
-
-    def effective_many(
-        self, response_ids: Sequence[str], connection: Connection | None = None
-    ) -> dict[str, tuple[int, Outcome]]:
-        """The outcomes in force by response id, each with the number of its change; responses without one are left out.
-
-        Args:
-            connection: a transaction to read in.
-        """
-        found: dict[str, tuple[int, Outcome]] = {}
-        with self.database.reading(connection) as connection:
-            for start in range(0, len(response_ids), 500):  # databases limit the parameters of a query
-                rows = connection.execute(
-                    select(outcomes.c.response_id, outcomes.c.change, outcomes.c.outcome)
-                    .where(outcomes.c.response_id.in_(response_ids[start : start + 500]), _in_force)
-                    .order_by(_strength, outcomes.c.graded_at, outcomes.c.id.desc())
-                )
-                # Weakest first: the strongest stays.
-                found.update((row.response_id, (row.change, _outcome(row))) for row in rows)
-        return found
-
-    def last_change(self) -> int:
-        """The number of the newest change; 0 before the first."""
-        with self.database.reading() as connection:
-            return last_number(connection, OUTCOMES)
-
-    def changed_since(self, number: int, limit: int = 1000, connection: Connection | None = None) -> list[Change]:
-        """What changed after the change of this number, in order; a response may come several times."""
-        with self.database.reading(connection) as connection:
-            rows = connection.execute(
-                select(outcomes.c.change, outcomes.c.response_id)
-                .where(outcomes.c.change > number)
-                .order_by(outcomes.c.change)
-                .limit(limit)
-            )
-            return [Change(row.change, row.response_id) for row in rows]
-
-    def counts(self, task: str | None = None, tenant: str | None = None) -> OutcomeCounts:
-        """Responses by their effective outcome; each response counts once."""
-        place = func.row_number().over(
-            partition_by=outcomes.c.response_id,
-            order_by=(_strength.desc(), outcomes.c.graded_at.desc(), outcomes.c.id),
-        )
-        query = select(outcomes.c.is_right, place.label("place")).where(_in_force)
-        if task is not None:
-            query = query.where(outcomes.c.task == task)
-        if tenant is not None:
-            query = query.where(outcomes.c.tenant == tenant)
-        ranked = query.subquery()
-        with self.database.reading() as connection:
-            found = connection.execute(
-                select(ranked.c.is_right, func.count()).where(ranked.c.place == 1).group_by(ranked.c.is_right)
-            )
-            number = {bool(right): count for right, count in found}
-        return OutcomeCounts(right=number.get(True, 0), wrong=number.get(False, 0))
-
-    async def arecord(self, outcome: Outcome, *, task: str | None = None, tenant: str | None = None) -> str:
-        return await asyncio.to_thread(self.record, outcome, task=task, tenant=tenant)
-
-    async def aretract(
+    def retractable(
         self,
         source: OutcomeSource | str,
         *,
@@ -270,31 +172,26 @@ class OutcomeLog:
         until: datetime | None = None,
         task: str | None = None,
         tenant: str | None = None,
-        because: str = "",
-        at: datetime | None = None,
-        dry_run: bool = False,
-    ) -> int:
-        return await asyncio.to_thread(
-            self.retract,
-            source,
-            source_name=source_name,
-            since=since,
-            until=until,
-            task=task,
-            tenant=tenant,
-            because=because,
-            at=at,
-            dry_run=dry_run,
-        )
+    ) -> list[Retractable]:
+        """What `retract` would take back, by task and tenant."""
+        columns = (outcomes.c.task, outcomes.c.tenant)
+        wanted = _which(source, source_name, since, until, task, tenant)
+        query = select(*columns, func.count()).where(*wanted).group_by(*columns).order_by(*columns)
+        with self.database.reading() as connection:
+            return [Retractable(*row) for row in connection.execute(query)]
 
-    async def aof(self, response_id: str) -> tuple[Outcome, ...]:
-        return await asyncio.to_thread(self.of, response_id)
+    async def arecord(
+        self, outcome: Outcome, *, task: str | None = None, tenant: str | None = None, dated: bool = True
+    ) -> str:
+        return await asyncio.to_thread(self.record, outcome, task=task, tenant=tenant, dated=dated)
 
-    async def aeffective(self, response_id: str) -> Outcome | None:
-        return await asyncio.to_thread(self.effective, response_id)
+    async def arecord_many(
+        self, given: Sequence[Outcome], *, undated: Collection[int] = (), revive: bool = False
+    ) -> list[Recorded]:
+        return await asyncio.to_thread(self.record_many, given, undated=undated, revive=revive)
 
-    async def acounts(self, task: str | None = None, tenant: str | None = None) -> OutcomeCounts:
-        return await asyncio.to_thread(self.counts, task, tenant)
+    async def aretract(self, source: OutcomeSource | str, **which: Any) -> int:
+        return await asyncio.to_thread(self.retract, source, **which)
 
 
 def source_of(source: OutcomeSource | str) -> OutcomeSource:
@@ -311,22 +208,30 @@ def source_of(source: OutcomeSource | str) -> OutcomeSource:
         raise BadInput(f"source={source!r} is not one of {known}{own}") from None
 
 
-def _refuse_own_verdict(outcome: Outcome, run: Any) -> None:
-    if run is None or outcome.source is not OutcomeSource.JUDGE or not outcome.source_name:
-        return
-    if run.model is not None and outcome.source_name.strip().casefold() == str(run.model).strip().casefold():
-        raise BadInput(
-            f"judge {outcome.source_name!r} is the model that gave response {outcome.response_id!r}: a model's own "
-            "verdict never counts; grade with another model, a test or a person"
-        )
+def _which(
+    source: OutcomeSource | str,
+    source_name: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    task: str | None,
+    tenant: str | None,
+) -> list[ColumnElement[bool]]:
+    """What a retraction is about."""
+    kind = source_of(source)
+    _check_zones(since=since, until=until)
+    if since is not None and until is not None and since > until:
+        raise BadInput(f"since={since} is after until={until}")
+    wanted = [outcomes.c.source == kind.value, IN_FORCE]
+    named = ((outcomes.c.source_name, source_name), (outcomes.c.task, task), (outcomes.c.tenant, tenant))
+    wanted += [column == value for column, value in named if value is not None]
+    if since is not None:
+        wanted.append(outcomes.c.graded_at >= since)
+    if until is not None:
+        wanted.append(outcomes.c.graded_at <= until)
+    return wanted
 
 
-def _same(stored: Any, outcome: Outcome) -> bool:
-    """The very grade that is stored, delivered again: nothing changes, so nobody has to learn it again."""
-    known = Outcome.model_validate_json(stored.outcome)
-    told = {"id", "label_propensity"}
-    return stored.retracted_at is None and known.model_dump(exclude=told) == outcome.model_dump(exclude=told)
-
-
-def _outcome(row: Any) -> Outcome:
-    return Outcome.model_validate_json(row.outcome)
+def _check_zones(**moments: datetime | None) -> None:
+    for name, moment in moments.items():
+        if moment is not None and moment.tzinfo is None:
+            raise BadInput(f"{name}={moment} has no time zone; say datetime(..., tzinfo=UTC)")
