@@ -124,8 +124,7 @@ class RecallProbe:
 
     def _bank(self, evidence: Evidence) -> RecallBank:
         """The bank of this call, brought up to what is stored."""
-        assert evidence.response is not None
-        key = (evidence.call.tenant, evidence.call.task, evidence.response.model)
+        key = _place(evidence)
         with self._lock:
             bank = self._banks.setdefault(key, RecallBank(*key, neighbours=self.neighbours))
         with bank.lock:
@@ -144,8 +143,7 @@ class RecallProbe:
 
     def _fetched(self, evidence: Evidence, near: list[tuple[int, float]]) -> list[tuple[Episode, float]]:
         """These episodes, as far as they are there still."""
-        assert evidence.response is not None
-        place = (evidence.call.tenant, evidence.call.task, evidence.response.model)
+        place = _place(evidence)
         if not near:
             return []
         found = {one.number: one for one in self.index.store.fetch([number for number, _ in near]).values()}
@@ -176,6 +174,12 @@ def answer_of(evidence: Evidence) -> str:
     """What is graded: the text, or the tool call."""
     assert evidence.response is not None
     return question_of(evidence) if evidence.call.kind is CallKind.TOOL else evidence.response.text
+
+
+def _place(evidence: Evidence) -> tuple[str, str, str]:
+    """Tenant, task and model of the call, the model as episodes are filed under it."""
+    assert evidence.response is not None
+    return evidence.call.tenant, evidence.call.task, evidence.response.model[:200] or "unknown"
 
 
 def _seconds(evidence: Evidence) -> float | None:

@@ -16,7 +16,8 @@ SAME_QUESTION = 0.85
 """Cosine of question embeddings from which two questions count as nearly the same (MiniLM)."""
 MOST = 3.0
 # A number with its sign: in the normal form of texts "1.5" and "15", "-5" and "5" are the same.
-_NUMBER = re.compile(r"(?:(?<![\w.])[-\u2212])?\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"(?:(?<![\w.])-)?\d+(?:[.,]\d+)*")
+_THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 
 
 class Earlier(NamedTuple):
@@ -62,6 +63,7 @@ def same_answer(one: str, other: str) -> bool:
 
     Two texts of several lines are compared whole: "Sure:" and then 5 is not "Sure:" and then 7.
     """
+    one, other = (text.replace("\u2212", "-") for text in (one, other))
     pairs = [(one, other)]
     if not (_is_long(one) and _is_long(other)):
         pairs.append((first_line(one), first_line(other)))
@@ -73,4 +75,4 @@ def _is_long(text: str) -> bool:
 
 
 def _numbers(text: str) -> list[str]:
-    return [number.replace(",", "").replace("\u2212", "-") for number in _NUMBER.findall(text)]
+    return [_THOUSANDS.sub("", number) for number in _NUMBER.findall(text)]

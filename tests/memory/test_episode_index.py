@@ -53,6 +53,19 @@ def ids(neighbours):
     return [neighbour.episode.id for neighbour in neighbours]
 
 
+def found_in(index, question="Who wrote Emma?", tenant="mine"):
+    """Ids and similarities, rounded to where sums in another order agree."""
+    return [(one.episode.id, round(one.similarity, 4)) for one in index.search(question, tenant=tenant)]
+
+
+def by_brute_force(store, embedder, question="Who wrote Emma?", tenant="mine"):
+    """The same without any index."""
+    asked = embedder.embed([question])[0]
+    graded = store.list(tenant=tenant, graded_only=True)
+    scored = [(one.id, round(float(embedder.embed([one.question])[0] @ asked), 4)) for one in graded]
+    return sorted(scored, key=lambda pair: -pair[1])
+
+
 def test_nearest_first_and_only_the_tenants_own_graded_ones(filled, embedder, tmp_path):
     index = EpisodeIndex(filled, embedder, tmp_path)
     found = index.search("Who wrote Emma?", tenant="mine")
@@ -126,7 +139,7 @@ def test_a_damaged_snapshot_is_rebuilt(filled, embedder, tmp_path, damage):
     index = EpisodeIndex(filled, embedder, tmp_path)
     opened = index.open()
     assert (opened.how, opened.embedded) == ("rebuilt", 5)
-    assert ids(index.search("Who wrote Emma?", tenant="mine", limit=1)) == ["emma"]
+    assert found_in(index) == by_brute_force(filled, embedder)
     assert EpisodeIndex(filled, embedder, tmp_path).open().how == "snapshot"
 
 
@@ -195,6 +208,7 @@ def test_a_kill_between_file_and_row_leaves_the_old_pair(filled, embedder, make_
     assert len(list(tmp_path.glob("*.faiss"))) == 2
     again = EpisodeIndex(filled, embedder, tmp_path)
     assert again.open()[:2] == ("topped up", 1)
+    assert found_in(again) == by_brute_force(filled, embedder)
     assert len(list(tmp_path.glob("*.faiss"))) == 1
     assert ids(again.search("New", tenant="mine", limit=1)) == ["new"]
 
@@ -214,6 +228,26 @@ def test_a_full_disk_keeps_the_old_pair(filled, embedder, make_episode, tmp_path
     monkeypatch.undo()
     assert sorted(file.name for file in tmp_path.iterdir()) == before
     assert EpisodeIndex(filled, embedder, tmp_path).open()[:2] == ("topped up", 1)
+
+
+def test_vectors_are_those_of_the_questions_and_are_saved_as_they_grow(
+    filled, embedder, make_episode, tmp_path, monkeypatch
+):
+    """Who only asks for vectors, as recall does, leaves a snapshot that the next process need not make again."""
+    monkeypatch.setattr("demur.memory.episode_index.SAVE_EVERY", 3)
+    index = EpisodeIndex(filled, embedder, tmp_path)
+    index.open()
+    filled.add_many([make_episode(f"number {n}", id=f"n{n}", tenant="mine") for n in range(4)])
+    embedder.seen.clear()
+    known = filled.list(tenant="mine")
+    assert index.vectors(known) == pytest.approx(embedder.embed([one.question for one in known]), abs=1e-6)
+    assert embedder.seen[:4] == [f"number {n}" for n in range(4)]
+    assert EpisodeIndex(filled, embedder, tmp_path).open()[:2] == ("snapshot", 0)
+    assert index.vectors([]).shape == (0, 64)
+    filled.delete(tenant="mine")
+    assert len(index.vectors(known)) == len(known)  # read before they were deleted: no error
+    with pytest.raises(BadInput, match="has no number"):
+        index.vectors([make_episode("not stored")])
 
 
 def test_rebuild_embeds_everything_again(filled, embedder, tmp_path):

@@ -15,7 +15,7 @@ from sqlalchemy import text
 from demur.core.database import Database
 from demur.core.errors import BadInput, StoreError
 from demur.memory.episode import Episode
-from demur.memory.episode_store import EpisodeStore
+from demur.memory.episode_store import NO_EPISODES, EpisodeStore
 
 
 @pytest.mark.parametrize(
@@ -253,3 +253,29 @@ def test_behaves_like_a_dictionary(steps):
     numbers = [e.number for e in store.list(tenant=None)]
     assert numbers == sorted(set(numbers))
     database.close()
+
+
+def test_the_state_of_a_bank_changes_with_its_grades_and_members_alone(store, make_episode):
+    bank = {"tenant": "default", "task": "default", "model": "gemma"}
+    assert store.state_of_bank(**bank) == NO_EPISODES
+    store.add_many([make_episode(id=id, is_right=right) for id, right in (("a", True), ("b", True), ("c", False))])
+    before = store.state_of_bank(**bank)
+    assert before[:2] == (3, 3)
+    store.add(make_episode(id="pending"))
+    store.add(make_episode(id="theirs", tenant="other", is_right=True))
+    assert store.state_of_bank(**bank) == before
+    assert store.grades(**bank) == {"a": (1, True), "b": (2, True), "c": (3, False)}
+    store.grade(False, id="a")
+    store.grade(False, id="b")
+    store.grade(True, id="c")  # a sum over numbers would not see it: 1 + 2 - 3 = -1 - 2 + 3
+    assert store.state_of_bank(**bank) != before
+    for id, right in (("a", True), ("b", True), ("c", False)):
+        store.grade(right, id=id)
+    assert store.state_of_bank(**bank) == before
+    store.grade(True, id="pending")
+    assert store.state_of_bank(**bank) != before
+    assert store.state_of_bank(**bank, through=3) == before
+    store.delete(tenant="default", id="pending")
+    store.delete(tenant="default", id="c")
+    assert store.state_of_bank(**bank)[:2] == (2, 2)
+    assert store.state_of_bank(**bank) != before

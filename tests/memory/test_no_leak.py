@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from demur import BadInput
 from demur.core.decision import Stage
 from demur.memory.recall import Recall
-from demur.memory.recall_folds import recall_out_of_fold
+from demur.memory.recall_folds import SAME, recall_out_of_fold
 from demur.memory.recall_key import Experience
 from demur.memory.recall_probe import log_odds_of
 from demur.probes.fit_head import fit_head
@@ -86,24 +86,56 @@ def test_what_is_real_is_found():
 
 
 def test_where_time_is_known_the_later_says_nothing_of_the_earlier():
+    """Not even through the key, κ or the base rate: flip what came later, and the earlier stays as it was."""
     bank, groups = random_bank(2)
     noon = datetime(2026, 12, 1, 12, tzinfo=UTC)
     asked = [noon + timedelta(minutes=row) for row in range(ROWS)]
     graded = [moment + timedelta(minutes=5) for moment in asked]
     folds = grouped_folds(groups, bank.correct, 5, 0)
     recalled = recall_out_of_fold(bank, folds, groups=groups, graded_at=graded, asked_at=asked)
-    assert np.isnan(recalled[:5]).all()
-    changed = Experience(
-        bank.questions, bank.confidence, bank.answer_lengths,
-        np.where(np.arange(ROWS) >= 200, 1.0 - bank.correct, bank.correct),
-    )  # fmt: skip
-    early = recall_out_of_fold(changed, folds, groups=groups, graded_at=graded, asked_at=asked)[:60]
-    assert np.isnan(early) == pytest.approx(np.isnan(recalled[:60]))
+    assert np.isnan(recalled[:5]).all() and np.isfinite(recalled[8:]).all()
+    changed = flipped(bank, np.arange(ROWS) >= 200)
+    early = recall_out_of_fold(changed, folds, groups=groups, graded_at=graded, asked_at=asked)
+    assert np.array_equal(early[:205], recalled[:205], equal_nan=True)
+    assert not np.array_equal(early[206:], recalled[206:])
+    unknown = recall_out_of_fold(bank, folds, groups=groups, graded_at=[None] * ROWS, asked_at=asked)
+    assert np.isnan(unknown).all()  # never known to be earlier
+    always = recall_out_of_fold(bank, folds, groups=groups, graded_at=graded, asked_at=[None] * ROWS)
+    assert np.isfinite(always).all()
+
+
+def flipped(bank, rows):
+    correct = np.where(rows, 1.0 - bank.correct, bank.correct)
+    return Experience(bank.questions, bank.confidence, bank.answer_lengths, correct)
+
+
+def test_no_grade_of_a_fold_or_of_its_near_duplicates_is_heard_in_it():
+    """Also where folds part near-duplicates: flipping a fold's grades, and theirs, moves nothing in it."""
+    bank, _ = random_bank(3)
+    folds = np.arange(ROWS) % 5
+    mine = folds == 2
+    twins = (bank.questions @ bank.questions[mine].T).max(axis=1) >= SAME
+    assert (twins & ~mine).sum() > 20
+    recalled = recall_out_of_fold(bank, folds)
+    same = recall_out_of_fold(flipped(bank, mine | twins), folds)
+    assert np.array_equal(same[mine], recalled[mine])
+    assert not np.array_equal(recall_out_of_fold(flipped(bank, ~mine & ~twins), folds)[mine], recalled[mine])
+    groups = np.where(np.arange(ROWS) < 300, 0, 1)
+    assert np.isnan(recall_out_of_fold(bank, folds, groups=groups)).all()  # everybody is related to everybody
 
 
 def test_folds_that_cannot_work_are_refused():
     bank, _ = random_bank(0)
     with pytest.raises(BadInput, match="one fold only"):
         recall_out_of_fold(bank, np.zeros(ROWS))
-    with pytest.raises(BadInput, match="folds of shape"):
-        recall_out_of_fold(bank, np.zeros(3))
+    folds = np.arange(ROWS) % 2
+    for wrong in (
+        {"folds": np.zeros(3)},
+        {"groups": np.zeros(3)},
+        {"graded_at": [None], "asked_at": [None] * ROWS},
+        {"graded_at": [None] * ROWS, "asked_at": [None]},
+    ):
+        with pytest.raises(BadInput, match="of shape"):
+            recall_out_of_fold(bank, **{"folds": folds, **wrong})
+    with pytest.raises(BadInput, match="both graded_at and asked_at"):
+        recall_out_of_fold(bank, folds, graded_at=[None] * ROWS)

@@ -47,6 +47,43 @@ def test_shrinkage_by_hand():
     assert found.interval() == pytest.approx(tuple(beta.ppf([0.05, 0.95], a, b)))
 
 
+def test_nobody_who_may_speak_is_no_half():
+    bank = bank_of(60)
+    with pytest.raises(BadInput, match="no episode may speak"):
+        Recall().fit(bank).estimate(bank, 0, allowed=np.zeros(60, dtype=bool))
+
+
+@given(st.integers(0, 1000), st.integers(50, 200))
+@settings(max_examples=20, deadline=None)
+def test_it_agrees_with_the_formula_over_a_full_sort(seed, count):
+    bank = bank_of(count, seed)
+    allowed = np.random.default_rng(seed).random(count) < 0.9
+    found = Recall(kappa=2.0, neighbours=20).fit(bank)
+    keys = found.key_.transform(bank)
+    ranked = sorted(np.flatnonzero(allowed), key=lambda row: -float(keys[row] @ keys[0]))[:20]
+    weights = np.exp(-((bank.confidence[ranked] - bank.confidence[0]) ** 2) / (2 * 0.08**2))
+    base = bank.correct[allowed].mean()
+    expected = (weights @ bank.correct[ranked] + 2.0 * base) / (weights.sum() + 2.0)
+    assert found.estimate(bank, 0, allowed=allowed).probability == pytest.approx(expected)
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=15, deadline=None)
+def test_the_order_of_the_bank_does_not_matter(seed):
+    bank, order = bank_of(150, seed), np.random.default_rng(seed).permutation(150)
+    query = bank_of(1, seed + 1)
+    one, other = (Recall(kappa=4.0).fit(each).estimate(query) for each in (bank, bank.take(order)))
+    assert one.probability == pytest.approx(other.probability, abs=1e-9)
+    assert sorted(one.neighbours) == sorted(order[list(other.neighbours)])
+
+
+def test_what_was_forgotten_does_not_speak():
+    bank = bank_of(200)
+    recall = Recall(kappa=4.0).fit(bank)
+    recall.keep(120)
+    assert recall.estimate(bank, 5) == Recall(kappa=4.0).fit(bank).estimate(bank, 5, allowed=np.arange(200) < 120)
+
+
 def test_far_confidences_leave_the_base_rate():
     bank = bank_of(200)
     query = Experience(bank.questions[:1], np.array([5.0]), np.array([9.0]), np.zeros(1))
