@@ -34,6 +34,7 @@ _COLUMNS = (
     decisions.c.route,
     decisions.c.label_propensity,
     decisions.c.probability,
+    decisions.c.artefact_id,
 )
 
 
@@ -46,6 +47,7 @@ class Seen:
         calibrator: which head that was.
         label_propensity: the decision's; None where there was none.
         said: the confidence that the decision went by, after everything learned; None where there was none.
+        artefact_id: of the artefact in force then; None where there was none.
     """
 
     response_id: str
@@ -62,6 +64,7 @@ class Seen:
     label_propensity: float | None
     created_at: datetime
     said: float | None = None
+    artefact_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -145,4 +148,5 @@ def _seen(row: Any) -> Seen:
         label_propensity=row.label_propensity,
         created_at=row.created_at,
         said=row.probability,
+        artefact_id=row.artefact_id,
     )

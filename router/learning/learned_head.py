@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from ...core.database import Database
 from ...core.database.outcome_log import OutcomeLog
-from ...core.database.tables import learned
+from ...core.database.tables import learned, outcomes
 from ...core.errors import BadInput
 from ...core.protocols import Clock
 from ...core.record import canonical_json
@@ -90,11 +90,23 @@ class LearnedHeads:
         self._loaded[key] = (version, found)
         return found
 
-    def put(self, found: LearnedHead) -> None:
-        """Store a head in place of the one that is there, unless that was fitted on later outcomes."""
+    def put(self, found: LearnedHead) -> bool:
+        """Store a head in place of the one that is there.
+
+        Returns:
+            False: it was not stored, because the one that is there was fitted on later outcomes, or because outcomes
+            were taken back while it was fitted.
+        """
         where = _where(found.tenant, found.task, found.scope)
         values = {"through": found.through, "state": _written(found), "updated_at": self.clock.now()}
         with self.database.transaction() as connection:
+            if connection.execute(
+                select(outcomes.c.id)
+                .where(outcomes.c.change > found.through, outcomes.c.retracted_at.is_not(None))
+                .where(outcomes.c.task == found.task)
+                .limit(1)
+            ).first():
+                return False
             known = connection.execute(
                 select(learned.c.through, learned.c.version).where(*where).with_for_update()
             ).one_or_none()
@@ -103,6 +115,9 @@ class LearnedHeads:
                 connection.execute(learned.insert().values(**named, **values))
             elif known.through <= found.through:
                 connection.execute(learned.update().where(*where).values(**values, version=known.version + 1))
+            else:
+                return False
+        return True
 
     def forget(self, tenant: str | None = None, task: str | None = None) -> int:
         """Drop heads: what they were fitted on does not count any more. Returns how many there were."""

@@ -62,15 +62,20 @@ class Learning:
         self.min_labels = min_labels
         self._artefact_of = artefact_of
         self._outcomes = OutcomeLog(database)
+        self._caught_up = -1
         self._busy = threading.Lock()
         self._look_again = _FEWEST
         self._tried: dict[tuple[str, str, str, str], int] = {}
 
     def catch_up(self) -> int:
         """Take in outcomes that are new. Returns how many changes there were."""
+        newest = self._outcomes.last_change()
+        if newest == self._caught_up:
+            return 0
         taken = self.episodes.catch_up()
         if self.online is not None:
             taken = max(taken, self.online.catch_up())
+        self._caught_up = newest
         return taken
 
     def head(self, tenant: str, task: str, arm: str, identity: str | None) -> LearnedHead | None:
@@ -99,9 +104,15 @@ class Learning:
     ) -> list[LearnedHead]:
         """Fit heads on the log, for everything that has enough graded calls; tasks that lack them are left out.
 
+        Waits for a fit that is going on in the background of this process.
+
         Args:
             only_due: only where the graded calls have grown by `refit_growth` since the last fit.
         """
+        with self._busy:
+            return self._relearn_all(task, tenant, only_due=only_due)
+
+    def _relearn_all(self, task: str | None, tenant: str | None, *, only_due: bool) -> list[LearnedHead]:
         self.catch_up()
         fitted = []
         for each in self._places(task, tenant):
@@ -112,8 +123,9 @@ class Learning:
 
     def forget_heads(self) -> None:
         """Drop learned heads, because outcomes were taken back; until they are fitted again the artefact judges."""
-        self.heads.forget()
-        self._tried.clear()
+        with self._busy:
+            self.heads.forget()
+            self._tried.clear()
 
     def keep_up(self) -> int:
         """Take in what is new, and where there was something see in the background whether a head is due."""
@@ -139,7 +151,7 @@ class Learning:
 
         def work() -> None:
             try:
-                self.relearn(only_due=True)
+                self._relearn_all(None, None, only_due=True)
             except Exception as error:  # noqa: BLE001 - nobody waits for this thread who could be told
                 logger.warning("learning from the log failed: %s", said(error))
             finally:
@@ -160,7 +172,8 @@ class Learning:
         place = (tenant, task, arm, identity)
         if only_due and not self._is_due(*place):
             return None
-        logged = logged_rows(self.database, *place)
+        artefact_id = self._artefact_of(task)
+        logged = logged_rows(self.database, *place, artefact_id)
         self._tried[place] = logged.graded
         try:
             found = relearn(
@@ -169,14 +182,13 @@ class Learning:
                 task=task,
                 arm=arm,
                 identity=identity,
-                artefact_id=self._artefact_of(task),
+                artefact_id=artefact_id,
                 clock=self.clock,
             )
         except NotEnoughLabels as error:
             logger.info("task %s is not learned from its log yet: %s", task, error)
             return None
-        self.heads.put(found)
-        return found
+        return found if self.heads.put(found) else None
 
     def _is_due(self, tenant: str, task: str, arm: str, identity: str) -> bool:
         known = self._stored(tenant, task, arm, identity)

@@ -55,11 +55,14 @@ class LoggedRows:
         return len(self.rows)
 
 
-def logged_rows(database: Database, tenant: str, task: str, arm: str, identity: str) -> LoggedRows:
+def logged_rows(
+    database: Database, tenant: str, task: str, arm: str, identity: str, artefact_id: str | None = None
+) -> LoggedRows:
     """What was graded of this task and arm, as far as it was answered by the model of this identity.
 
     Rows whose chance of being graded is 0 or unknown are left out (rule 10), and so are those of other models; both
-    are counted. Of more than 20,000 the newest are taken.
+    are counted. Of more than 20,000 the newest are taken. What another artefact than the one in force made of a call is
+    not the same signal, and counts as missing.
     """
     log = OutcomeLog(database)
     with database.reading() as connection:
@@ -69,7 +72,14 @@ def logged_rows(database: Database, tenant: str, task: str, arm: str, identity: 
         usable = usable[-_MOST_ROWS:]
         content = {id: (call, signals) for id, call, _, signals in contents(connection, [_id(row) for row in usable])}
     rows = [row for row in usable if _id(row) in content]
-    signals = [{signal.name: signal.value for signal in content[_id(row)][1]} for row in rows]
+    signals = [
+        {
+            signal.name: signal.value
+            for signal in content[_id(row)][1]
+            if row.seen.artefact_id == artefact_id or not _is_score(signal.name)
+        }
+        for row in rows
+    ]
     names = sorted({name for each in signals for name in each})
     values = np.array(
         [[np.nan if each.get(name) is None else float(each[name] or 0.0) for name in names] for each in signals]
@@ -190,6 +200,11 @@ def identity_of(fingerprint: str | None) -> str | None:
         return str(json.loads(fingerprint)["identity"])
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _is_score(name: str) -> bool:
+    """Is it what an artefact made of the call, and not the call's own?"""
+    return name == ARTEFACT_SCORE or name.startswith("hidden.")
 
 
 def _usable(found: Sequence[Graded], identity: str) -> tuple[list[Graded], Counter[str]]:

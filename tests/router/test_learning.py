@@ -6,16 +6,21 @@ import math
 import random
 import threading
 
+import numpy as np
 import pytest
 
 from demur import BadInput, Call
-from demur.core.decision import Route
+from demur.core.decision import Route, Stage
 from demur.core.outcome import Outcome, OutcomeSource
 from demur.core.run import RunState
+from demur.core.signal import Signal, Unavailable
 from demur.memory.episode_index import EpisodeIndex
 from demur.memory.episode_store import EpisodeStore
 from demur.probes.calibration.online import OnlineCalibration
+from demur.probes.fit_head import fit_head
+from demur.probes.signal_table import SignalTable
 from demur.router.learning.online_store import OnlineStore
+from demur.router.learning.relearn import ARTEFACT_SCORE, logged_rows
 from demur.testing import Reviewer
 
 SURE = -0.02
@@ -410,3 +415,50 @@ def test_a_parallel_crowd_of_graders_teaches_each_outcome_once(make_router, scri
         told.update(said[id], outcome.is_right, weight=50.0)
     assert state.to_dict() == told.to_dict()
     assert EpisodeStore(routers[0].database).count(tenant=None) == 60
+
+
+def test_what_another_artefact_said_is_another_signal(make_router, scripted):
+    """After an artefact is replaced, the old one's scores are missing; the calls' own signals still count."""
+    router = make_router(scripted([("x", -0.05), ("x", -2.0)]), settings={"learning": {"refit_growth": 0.0}})
+    ask_many(router, 2, 1.0)
+    place = ("default", "default", "answer", "weights of scripted")
+    (mine,) = {artefact.id for artefact in router.artefacts.values()}
+    for artefact_id, told in ((mine, True), ("another", False), (None, False)):
+        table = logged_rows(router.database, *place, artefact_id).table
+        assert (ARTEFACT_SCORE in table.names) == told
+        assert "token.mean_logprob" in table.names
+
+
+def test_a_head_fitted_while_its_outcomes_were_taken_back_is_not_kept(make_router, scripted):
+    draw = random.Random(5)
+    replies = [(f"answer {number}", -draw.random() * 3) for number in range(40)]
+    settings = {"learning": {"refit_growth": 0.0}}
+    router = make_router(scripted(replies), mode="shadow", artefact=None, settings=settings)
+    for text, logprob in replies:
+        result = router.run(Call.ask(f"question {text}"))
+        router.record_outcome(result.response_id, logprob > -1.2, source="test")
+    (found,) = router.learn()
+    heads = router.learning.heads
+    assert heads.put(found)  # the same again is no harm
+    assert router.retract_outcomes("test") == 40
+    assert not heads.put(found)  # as another process would, that was at it meanwhile
+    assert not heads.all()
+    assert router.run(Call.ask("?")).confidence.is_prior
+
+
+def test_hidden_scores_are_logged_as_signals(head_of):
+    """What the artefact's hidden-state probes said, so that a head learned from the log can read it."""
+    from demur.router.assessor import scores_of
+
+    draw = np.random.default_rng(0)
+    states = draw.normal(size=(300, 6)).astype(np.float32)
+    right = (states[:, 0] + 0.5 * draw.normal(size=300) > 0).astype(float)
+    table = SignalTable(("token.mean_logprob",), draw.normal(size=(300, 1)), {"answer_last.12": states})
+    head = fit_head(table, right, groups=None, arm="answer", stage=Stage.AFTER, replicas=10)
+    judged = head.predict([Signal.of("token.mean_logprob", 0.1)], {"answer_last.12": states[0]})
+    signals = {signal.name: signal.value for signal in scores_of(head, judged, {"answer_last.12": states[0]})}
+    assert set(signals) == {"hidden.answer_last.12", "head.log_odds"}
+    assert signals["head.log_odds"] == pytest.approx(math.log(judged.value / (1 - judged.value)))
+    assert signals["hidden.answer_last.12"] == pytest.approx(head.probes["answer_last.12"].scores(states[:1])[0])
+    missing = {signal.name: signal.value for signal in scores_of(head, Unavailable(reason="none"), {})}
+    assert missing == {"hidden.answer_last.12": None, "head.log_odds": None}
