@@ -7,8 +7,8 @@ from datetime import datetime
 from sqlalchemy import Connection, select
 
 from ..core.database.tables import runs
-from ..core.response import Cost
 from ..core.run import RunState
+from ..core.stored_cost import cost_of
 from ..core.stored_result import pack_result, unpack_result
 
 _UNSETTLED = (RunState.WAITING.value, RunState.UNKNOWN.value)
@@ -31,13 +31,7 @@ def tell_parent(connection: Connection, run_id: str, now: datetime) -> None:
         return
     result = None if child.result is None else unpack_result(child.result)
     if result is not None:
-        own = Cost(
-            money=parent.cost_money,
-            tokens_in=parent.cost_tokens_in,
-            tokens_out=parent.cost_tokens_out,
-            seconds=parent.cost_seconds,
-        )
-        changes = {"run_id": parent.id, "cost": own + result.cost}
+        changes = {"run_id": parent.id, "cost": cost_of(parent) + result.cost}
         if parent.result is not None:  # what the model proposed, which grades are about
             changes["response_id"] = unpack_result(parent.result).response_id
         result = result.model_copy(update=changes)

@@ -10,9 +10,9 @@ from sqlalchemy import Connection, select
 from ..core.call import CallKind
 from ..core.database.tables import decisions, effects, rounds, runs
 from ..core.decision import Mode, Route
-from ..core.response import Cost
 from ..core.review_item import Resolution, ReviewItem, ReviewKind, Verdict
 from ..core.run import EffectState, Result, RunState
+from ..core.stored_cost import cost_of
 from ..core.stored_result import pack_result
 from ..core.turn import TurnKind
 from .parents import tell_parent
@@ -107,12 +107,7 @@ def _result(connection: Connection, item: ReviewItem, run: Any, route: Route, va
         review_id=item.id,
         turn=turn_of(connection, item),
         reason=reason,
-        cost=Cost(
-            money=run.cost_money,
-            tokens_in=run.cost_tokens_in,
-            tokens_out=run.cost_tokens_out,
-            seconds=run.cost_seconds,
-        ),
+        cost=cost_of(run),
     )
 
 

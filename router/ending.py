@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Row, select
 from ..core.confidence import Confidence
 from ..core.database.tables import effects, rounds, runs
 from ..core.decision import Mode, Route
-from ..core.response import Cost
 from ..core.run import EffectState, Result, RunState
+from ..core.stored_cost import cost_of
 from ..core.stored_result import pack_result
 from ..core.stored_value import unpack
 from ..core.text import limited
@@ -133,10 +133,5 @@ def _result(connection: Connection, run: Row[Any], value: Any) -> Result[Any]:
         response_id=newest.response_id if newest else None,
         review_id=None if approved is None else approved.id,
         reason="the run was interrupted after its effect; this is the result that was stored",
-        cost=Cost(
-            money=run.cost_money,
-            tokens_in=run.cost_tokens_in,
-            tokens_out=run.cost_tokens_out,
-            seconds=run.cost_seconds,
-        ),
+        cost=cost_of(run),
     )

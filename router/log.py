@@ -19,6 +19,7 @@ from ..core.protocols import Clock
 from ..core.response import Cost
 from ..core.review_item import ReviewItem, ReviewKind
 from ..core.run import EffectState, Result, Round, Run, RunState
+from ..core.stored_cost import cost_columns
 from ..core.stored_result import pack_result
 from ..core.text import limited, said
 from ..review.parents import tell_parent
@@ -28,7 +29,7 @@ from .ending import ERROR_LIMIT, end_by_effects
 from .reissue import WaitsAlready, waiting_twin
 from .resumption import Resumption, approved_item, resumption_of
 from .run_queries import by_key, let_go, let_through_runs, load_run, must_find
-from .run_rows import cost_columns, decision_row, round_row, run_row, substance
+from .run_rows import decision_row, round_row, run_row, substance
 from .unknown import mark_unknown
 
 Runs = list[Run]
@@ -37,7 +38,10 @@ _ENDED_BY_A_HUMAN = (RunState.WAITING, RunState.UNKNOWN)
 
 
 class RunLog:
-    """The store of runs. Every method has an async twin (`astart`, ...), which runs it in a thread."""
+    """The store of runs. Methods have async twins (`astart`, ...), which run them in a thread.
+
+    `let_through` and `child_of` have none: only the plan of resuming asks them, and it runs them as `blocking` steps.
+    """
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self.database = database

@@ -14,9 +14,10 @@ from ..core.confidence import Confidence
 from ..core.decision import Decision, Mode
 from ..core.errors import StoreError
 from ..core.record import content_hash
-from ..core.response import Cost, Response
+from ..core.response import Response
 from ..core.run import Round, Run, RunState
 from ..core.signal import Signal
+from ..core.stored_cost import cost_columns, cost_of
 from ..core.stored_result import pack_result, unpack_result
 
 _SIGNALS = TypeAdapter(tuple[Signal, ...])
@@ -64,16 +65,6 @@ def run_row(run: Run, mode: Mode, owner: str, now: datetime) -> dict[str, Any]:
         "created_at": run.created_at,
         "updated_at": now,
         **cost_columns(run.cost),
-    }
-
-
-def cost_columns(cost: Cost) -> dict[str, Any]:
-    """A cost as the columns of its run."""
-    return {
-        "cost_money": cost.money,
-        "cost_tokens_in": cost.tokens_in,
-        "cost_tokens_out": cost.tokens_out,
-        "cost_seconds": cost.seconds,
     }
 
 
@@ -140,12 +131,7 @@ def run_of(row: Row[Any], round_rows: Iterable[Row[Any]]) -> Run:
             state=RunState(row.state),
             rounds=tuple(_round_of(each) for each in round_rows),
             result=None if row.result is None else unpack_result(row.result),
-            cost=Cost(
-                money=row.cost_money,
-                tokens_in=row.cost_tokens_in,
-                tokens_out=row.cost_tokens_out,
-                seconds=row.cost_seconds,
-            ),
+            cost=cost_of(row),
             error=row.error,
             created_at=row.created_at,
         )
