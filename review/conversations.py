@@ -75,11 +75,6 @@ def is_held(item: ReviewItem, now: datetime) -> bool:
     return item.state is ReviewState.CLAIMED and running and not _is_due(item, now)
 
 
-def urgency(item: ReviewItem) -> tuple[float, datetime, str]:
-    """Sorts the most urgent first, among equals the oldest."""
-    return -item.priority, item.created_at, item.id
-
-
 def lock_entry(connection: Connection, item_id: str) -> list[ReviewItem]:
     """The item and the undecided siblings in its conversation, locked, in the order of their ids.
 

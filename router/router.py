@@ -10,7 +10,7 @@ from typing import Any
 from ..core.call import Call, SideEffects
 from ..core.clock import SystemClock
 from ..core.database import Database
-from ..core.decision import Mode, Route
+from ..core.decision import Mode
 from ..core.errors import BadInput, ConfigurationError, DemurError, StoreError
 from ..core.protocols import Clock, Fingerprint, Generation, Model, Probe, Retriever
 from ..core.response import Cost
@@ -21,10 +21,9 @@ from ..policies.mode import effective_mode
 from ..policies.tool_policy import ToolPolicy
 from ..probes.artefact import Artefact
 from ..review.queue import ReviewQueue
-from .answer_plan import AnswerCourse
+from .answer_plan import AnswerCourse, escalate_arm
 from .assessor import Assessor
 from .effects import EffectLog
-from .ended import result_of
 from .given import check_call, check_parts
 from .grading import GradingRouter
 from .learning.learning import Learning
@@ -238,11 +237,6 @@ class Router(GradingRouter, ResumingRouter):
         except DemurError as trouble:
             cause.add_note(f"demur: how run {run_id} ended could not be stored: {trouble}")
 
-    @staticmethod
-    def result_of(run: Run) -> Result[Any]:
-        """What is stored of a run; EffectBusy where it is still at work."""
-        return result_of(run)
-
     def site(
         self,
         call: Call,
@@ -309,9 +303,7 @@ class Router(GradingRouter, ResumingRouter):
     def _check(self, artefact: Artefact, fingerprint: Fingerprint | None) -> None:
         """Refuse an artefact that was fitted for anything else than what is here."""
         arms = {*artefact.chances, *(key.rpartition("/")[0] for key in artefact.heads)}
-        targets = {
-            name: model.fingerprint() for name, model in self.larger.items() if f"{Route.ESCALATE.value}:{name}" in arms
-        }
+        targets = {name: model.fingerprint() for name, model in self.larger.items() if escalate_arm(name) in arms}
         given = {name for probe in (*standard_probes(artefact), *self._probes) for name in probe.signal_names}
         artefact.check(fingerprint, targets=targets, signals=given)
 
@@ -320,8 +312,11 @@ class Router(GradingRouter, ResumingRouter):
 
         A plain function is known by its name only, whatever it asks; there is nothing to compare.
         """
-        artefact, fingerprint = self.artefacts.get(task), model.fingerprint()
-        if artefact is not None and (fingerprint.pinned or not fingerprint.identity.startswith("function:")):
+        artefact = self.artefacts.get(task)
+        if artefact is None:  # then no weights need be hashed either
+            return
+        fingerprint = model.fingerprint()
+        if fingerprint.pinned or not fingerprint.identity.startswith("function:"):
             artefact.check(fingerprint)
 
     def declare_tool(self, name: str, policy: ToolPolicy) -> None:

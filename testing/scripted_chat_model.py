@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -80,7 +81,7 @@ class ScriptedChatModel(BaseChatModel):
             AIMessageChunk(content=word if not at else f" {word}", id=message.id) for at, word in enumerate(words)
         ]
         calls = [
-            tool_call_chunk(name=call["name"], args=_json(call["args"]), id=call["id"], index=at)
+            tool_call_chunk(name=call["name"], args=json.dumps(call["args"]), id=call["id"], index=at)
             for at, call in enumerate(message.tool_calls)
         ]
         chunks.append(
@@ -115,9 +116,3 @@ class ScriptedChatModel(BaseChatModel):
                 "response_metadata": {"model_name": self.name_of_model, **message.response_metadata},
             }
         )
-
-
-def _json(value: Any) -> str:
-    import json
-
-    return json.dumps(value)

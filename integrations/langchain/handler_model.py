@@ -16,7 +16,7 @@ from ...core.errors import ModelError
 from ...core.evidence import Captured, CaptureRequest, Document, Need
 from ...core.protocols import Fingerprint, Gate, Generation
 from ...core.record import canonical_json
-from ...core.response import Cost, Response
+from ...core.response import Cost, Response, ToolCall
 from ..models.errors import model_error, passes_through
 from ..models.huggingface.prompt import PromptTemplate, fill, quote
 from ..models.langchain import LangChainModel, _chat_completions, _logprob_arguments, response_of
@@ -103,7 +103,7 @@ class HandlerModel:
             if self._is_the_agents(error):
                 raise
             raise model_error(self.name, error) from error
-        return self.kept(response, time.perf_counter() - started)
+        return self._kept(response, time.perf_counter() - started)
 
     async def agenerate(
         self,
@@ -124,7 +124,7 @@ class HandlerModel:
             if self._is_the_agents(error):
                 raise
             raise model_error(self.name, error) from error
-        return self.kept(response, time.perf_counter() - started)
+        return self._kept(response, time.perf_counter() - started)
 
     def _is_the_agents(self, error: Exception) -> bool:
         """Of the first draft the error itself goes on: retries and fallbacks around the gate look at it."""
@@ -147,7 +147,7 @@ class HandlerModel:
             changes["messages"] = _with_documents(request.messages, documents)
         return request.override(model=model, **changes)
 
-    def kept(self, response: ModelResponse[Any], seconds: float) -> Generation:
+    def _kept(self, response: ModelResponse[Any], seconds: float) -> Generation:
         """The response as evidence; the original is kept under the evidence's id."""
         message = next((each for each in response.result if isinstance(each, AIMessage)), None)
         if message is None:
@@ -216,8 +216,6 @@ def call_response(generation: Generation, message: AIMessage, call: Any, *, coun
     Raises:
         ValueError: the arguments are not JSON that can be stored.
     """
-    from ...core.response import ToolCall
-
     alone = len(message.tool_calls) == 1
     local = captured_of(message) if alone else None
     response = Response(

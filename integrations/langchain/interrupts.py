@@ -157,7 +157,7 @@ class Question:
         except ValueError as error:
             raise ValueError(
                 f"edited {key}={value!r} is no JSON, and the original is a {type(original).__name__}"
-            ) from (error)
+            ) from error
         return read
 
 

@@ -12,12 +12,12 @@ from langgraph.types import Command
 from pydantic import ValidationError
 
 from ...core.call import Call, CallKind
-from ...core.decision import Mode, Route, Stage
+from ...core.decision import Mode, Stage
 from ...core.evidence import Evidence
 from ...core.protocols import Generation
 from ...core.run import Result, RunState
 from ...policies.mode import effective_mode
-from ...router.answer_plan import ANSWER_ARM
+from ...router.answer_plan import ANSWER_ARM, escalate_arm
 from ...router.steps import Plan, Step, blocking
 from .handler_model import AsyncHandler, Drafts, Handler, HandlerModel, call_response
 from .messages import STAMP, call_messages, fresh_id, plain_answer, stamp, stamped, unanswered, with_unique_ids
@@ -73,7 +73,7 @@ class ModelGate:
         handler: Handler | None,
         ahandler: AsyncHandler | None,
     ) -> HandlerModel:
-        arm = ANSWER_ARM if name == "model" else f"{Route.ESCALATE.value}:{name}"
+        arm = ANSWER_ARM if name == "model" else escalate_arm(name)
         return HandlerModel(
             name=name,
             request=request,

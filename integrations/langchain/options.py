@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.call import SideEffects
 from ...core.errors import ConfigurationError
 from ...core.text import limited
-from ...policies.tool_policy import ToolPolicy
+from ...policies.tool_policy import ToolPolicy, graver_policy
 from ...router.router import Router
 
 if TYPE_CHECKING:
@@ -112,8 +112,7 @@ class AgentOptions:
         """The graver of what was said here and what the settings say."""
         settings = self.router.settings.tool_policies
         declared = settings.get(tool) or settings.get("*") or ToolPolicy()
-        order = list(SideEffects)
-        return max(self.tool(tool).side_effects, declared.side_effects, key=order.index)
+        return graver_policy(self.tool(tool), declared).side_effects
 
     def check_bound(self, bound: Collection[str]) -> None:
         """Refuse a tool policy that no tool of the agent answers to: a typo would leave the real tool ungated.

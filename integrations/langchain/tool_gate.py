@@ -177,7 +177,7 @@ class ToolGate:
             item = yield from self._reviewed(result.review_id, asking, carrier.request, elsewhere, pauses)
             if item is None:
                 return tool_answer(call, self.wording.to_model(result, call["name"]), failed=False, result=result)
-            result = yield from self.carry_out(result, item, carrier)
+            result = yield from self._carry_out(result, item, carrier)
         return self._answer(result, item, carrier)
 
     def _reviewed(
@@ -194,7 +194,7 @@ class ToolGate:
         tools = [tool.name for tool in request.runtime.tools]
         return (yield from asking.plan(review_id, tools))
 
-    def carry_out(self, waiting: Result[Any], item: ReviewItem, carrier: Carrier) -> Plan[Result[Any]]:
+    def _carry_out(self, waiting: Result[Any], item: ReviewItem, carrier: Carrier) -> Plan[Result[Any]]:
         """What a decision lets through, exactly once: the router resumes the run with the handler as its tool."""
         router = self.options.router
         name = item.call.tool_name or ""
