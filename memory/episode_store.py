@@ -32,7 +32,8 @@ NO_EPISODES = BankState(0, 0, "")
 class EpisodeStore:
     """Adds, grades, lists and forgets episodes.
 
-    Every method has an asynchronous twin (`aadd`, `agrade`, ...) that runs the same query in a worker thread.
+    Methods have asynchronous twins (`aadd`, `agrade`, ...) that run the same query in a worker thread; not those that
+    serve an index or a caller's transaction (`members`, `fetch`, `grades`, `state_of_bank`, `put_graded`, `drop`).
     Where `tenant` may be None it means all tenants and has to be said.
 
     Args:
