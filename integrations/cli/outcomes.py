@@ -11,6 +11,7 @@ import typer
 from ...core.clock import SystemClock
 from ...core.database import Database
 from ...core.database.outcome_log import OutcomeLog
+from ...core.errors import BadInput
 from ...core.text import printable
 from ...router.settings import Settings
 from .existing import existing
@@ -81,7 +82,9 @@ def retract_command(
     if dry_run or count == 0:
         typer.echo(f"{said} would be taken back. Nothing was changed.")
         return
-    if not yes and sys.stdin.isatty() and not typer.confirm(f"Take back {said}?"):
+    if not yes and not sys.stdin.isatty():
+        raise BadInput("nobody is here to confirm that grades are taken back; say --yes, or look with --dry-run")
+    if not yes and not typer.confirm(f"Take back {said}?"):
         typer.echo("Nothing was changed.")
         return
     taken = log.retract(source, **which)
