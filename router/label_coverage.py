@@ -2,132 +2,177 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
-
-from ..core.database.outcome_log import OutcomeLog
-from ..core.database.tables import decisions, rounds, runs
+from ..core.decision import Route
 from ..core.errors import Refused
 from ..core.record import Record
 from ..evaluation.estimate import Estimate
 from ..evaluation.metrics.proportion import proportion
-from ..evaluation.metrics.weighted import weighted_proportion
+from ..evaluation.metrics.weighted import effective_rows, sampling_weights, weighted_proportion
+from .judged_calls import JudgedCall
 
 _BANDS = ((0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.0))
-
-
-@dataclass(frozen=True)
-class JudgedCall:
-    """One response in the log: where it went, how sure, its chance of being graded, and its grade."""
-
-    route: str
-    confidence: float | None
-    propensity: float
-    is_right: bool | None
+_DONE = {Route.ANSWER: "answered", Route.DEFER: "deferred", Route.ABSTAIN: "abstained"}
+_NAME = "weighted_accuracy"
+_NOBODY = "calls that nobody looks at"
 
 
 class Region(Record):
-    """Calls of one route and confidence band.
+    """Calls of one route, confidence band, kind of turn, arm and model.
 
     Attributes:
+        delivered: they went out, though in shadow and advise mode another route may have been recommended.
         band: of the confidence, or None where there was none.
+        model: None where the task has one model only.
         graded: how many have a grade.
-        hopeless: how many nobody was ever going to grade.
+        hopeless: how many have none, and nobody was ever going to give one.
     """
 
-    route: str
+    route: Route
+    delivered: bool
     band: tuple[float, float] | None
+    turn: str
+    arm: str
+    model: str | None
     calls: int
     graded: int
     hopeless: int
 
     def __str__(self) -> str:
-        sure = "without a confidence" if self.band is None else f"at confidence {self.band[0]:.1f}–{self.band[1]:.1f}"
-        why = "none was ever going to be graded" if self.hopeless == self.calls else "none is graded so far"
-        return f"{self.route}, {sure}: {self.calls} calls, {why}"
+        done = _DONE.get(self.route, f"to {self.route}")
+        if self.delivered and self.route is not Route.ANSWER:
+            done = f"answered though to {self.route} was recommended"
+        named = [done, "no confidence" if self.band is None else f"confidence {self.band[0]:g}–{self.band[1]:g}"]
+        named += [] if self.turn == "answer" else [self.turn.replace("_", " ")]
+        named += [] if self.arm == "answer" else [f"by {self.arm}"]
+        named += [] if self.model is None else [f"model {self.model}"]
+        calls = f"{self.calls} call{'s' if self.calls > 1 else ''}"
+        if self.hopeless == self.calls:
+            return f"{', '.join(named)}: {calls}, none was ever going to be graded"
+        graded = f"{self.graded} graded" if self.graded else "none graded so far"
+        never = f", {self.hopeless} were never going to be" if self.hopeless else ""
+        return f"{', '.join(named)}: {calls}, {graded}{never}"
 
 
 class LabelCoverage(Record):
-    """What the labels of a task say about all of its responses.
+    """What the labels say about all of these calls.
 
     Attributes:
-        naive: accuracy of the graded responses as they are: of whatever happened to be graded.
-        weighted: accuracy of all responses, each graded one standing for 1/propensity of them; None where it would not
-            deserve the name, and `refused` says why.
-        blind: regions without a label, the largest first.
+        naive: accuracy of the graded calls as they are: of whatever happened to be graded.
+        weighted: accuracy of all calls, each graded one standing for so many; None where that would not deserve the
+            name, and `refused` says why.
+        effective: how many evenly drawn grades would be worth as much (Kish).
+        unasked: graded, though nobody had asked: who grades unasked does not do so at random, so they are left out.
+        pending: deferred or drawn, and not graded yet.
+        blind: regions without a label, or in which some were never going to get one; the largest first.
     """
 
+    calls: int
+    graded: int
     naive: Estimate
     weighted: Estimate | None
+    effective: float | None
     refused: str | None
+    unasked: int
+    pending: int
     blind: tuple[Region, ...]
 
 
-def judged_calls(connection: Connection, log: OutcomeLog, task: str, tenant: str | None = None) -> list[JudgedCall]:
-    """Every response of a task that was decided upon after it existed, one a response."""
-    query = (
-        select(
-            rounds.c.response_id,
-            decisions.c.route,
-            decisions.c.probability,
-            decisions.c.label_propensity,
-            decisions.c.fallback,
-        )
-        .join(decisions, (decisions.c.run_id == rounds.c.run_id) & (decisions.c.round == rounds.c.number))
-        .join(runs, runs.c.id == rounds.c.run_id)
-        .where(runs.c.task == task, rounds.c.response_id.is_not(None), decisions.c.stage == "after")
-    )
-    if tenant is not None:
-        query = query.where(runs.c.tenant == tenant)
-    rows = {row.response_id: row for row in connection.execute(query)}
-    grades = log.effective_many(list(rows), connection)
-    return [
-        JudgedCall(
-            route=row.route,
-            confidence=row.probability,
-            propensity=row.label_propensity,
-            is_right=grades[id][1].is_right if id in grades else None,
-        )
-        for id, row in rows.items()
-    ]
-
-
 def label_coverage(calls: Sequence[JudgedCall]) -> LabelCoverage:
-    """What can be said of all these calls from those that were graded."""
-    graded = [call for call in calls if call.is_right is not None]
-    hits = [bool(call.is_right) for call in graded]
-    blind = _blind(calls)
-    hopeless = [region for region in blind if region.hopeless == region.calls]
-    weighted, refused = None, None
+    """What can be said of all these calls from those that were graded.
+
+    Deferred calls, drawn ones, and those whose graders named their own chance each stand for all calls that were to be
+    graded in that way. Where every call of a way is graded, each stands for itself, whoever asked.
+    """
+    ways = _ways(calls)
+    totals = Counter(ways)
+    graded = Counter(way for call, way in zip(calls, ways, strict=True) if call.is_right is not None)
+    whole = {way for way in totals if graded[way] == totals[way]}
+    used = [
+        (call, way)
+        for call, way in zip(calls, ways, strict=True)
+        if call.is_right is not None and (way in whole or call.sent or call.told is not None)
+    ]
+    hits = [bool(call.is_right) for call, _ in used]
+    chances = [1.0 if way in whole else _chance(call) for call, way in used]
+    blind = _blind(calls, ways)
+    weighted, effective, refused = None, None, None
+    try:
+        _check(calls, blind)
+        groups = [way for _, way in used]
+        weighted = weighted_proportion(_NAME, hits, chances, groups=groups, totals=totals)
+        effective = effective_rows(sampling_weights(_NAME, chances, groups=groups, totals=totals))
+    except Refused as error:
+        refused = str(error).removeprefix(f"{_NAME}: ")
+    all_hits = [bool(call.is_right) for call in calls if call.is_right is not None]
+    return LabelCoverage(
+        calls=len(calls),
+        graded=len(all_hits),
+        naive=proportion("naive_accuracy", all_hits),
+        weighted=weighted,
+        effective=effective,
+        refused=refused,
+        unasked=len(all_hits) - len(used),
+        pending=sum(call.sent and call.is_right is None for call in calls),
+        blind=blind,
+    )
+
+
+def _check(calls: Sequence[JudgedCall], blind: Sequence[Region]) -> None:
+    hopeless = sum(region.hopeless for region in blind)
     if hopeless:
-        count = sum(region.calls for region in hopeless)
-        refused = f"{count} of {len(calls)} calls were never going to be graded; no label stands for them"
-    else:
-        try:
-            weighted = weighted_proportion("weighted_accuracy", hits, [call.propensity for call in graded])
-        except Refused as error:
-            refused = str(error)
-    return LabelCoverage(naive=proportion("naive_accuracy", hits), weighted=weighted, refused=refused, blind=blind)
+        worst = max(blind, key=lambda region: region.hopeless)
+        raise Refused(
+            f"{hopeless} of {len(calls)} calls were never going to be graded ({worst}); no label stands for them"
+        )
+    if all(call.is_right is None for call in calls):
+        raise Refused("nothing is graded yet")
 
 
-def _blind(calls: Sequence[JudgedCall]) -> tuple[Region, ...]:
-    groups: dict[tuple[str, tuple[float, float] | None], list[JudgedCall]] = defaultdict(list)
+def _ways(calls: Sequence[JudgedCall]) -> list[str]:
+    """In which way each call was to be graded."""
+    told = {_region_of(call) for call in calls if call.told is not None}
+    found = []
     for call in calls:
-        groups[call.route, _band(call.confidence)].append(call)
+        if call.propensity <= 0.0:
+            found.append("calls graded from outside" if _region_of(call) in told else _NOBODY)
+        else:
+            deferred = call.route is Route.DEFER and not call.delivered
+            found.append("deferred calls" if deferred else "delivered calls")
+    return found
+
+
+def _chance(call: JudgedCall) -> float:
+    return call.propensity if call.told is None else call.told
+
+
+def _blind(calls: Sequence[JudgedCall], ways: Sequence[str]) -> tuple[Region, ...]:
+    groups: dict[tuple, list[tuple[JudgedCall, str]]] = defaultdict(list)
+    for call, way in zip(calls, ways, strict=True):
+        groups[_region_of(call)].append((call, way))
+    several = len({call.model for call in calls}) > 1
     found = [
         Region(
             route=route,
+            delivered=delivered,
             band=band,
+            turn=turn,
+            arm=arm,
+            model=model if several else None,
             calls=len(members),
-            graded=sum(call.is_right is not None for call in members),
-            hopeless=sum(call.propensity <= 0.0 for call in members),
+            graded=sum(call.is_right is not None for call, _ in members),
+            hopeless=sum(call.is_right is None and way == _NOBODY for call, way in members),
         )
-        for (route, band), members in groups.items()
+        for (route, delivered, band, turn, arm, model), members in groups.items()
     ]
-    return tuple(sorted((one for one in found if one.graded == 0), key=lambda one: (-one.calls, str(one))))
+    blind = [region for region in found if region.graded == 0 or region.hopeless]
+    return tuple(sorted(blind, key=lambda region: (-region.hopeless, -region.calls, str(region))))
+
+
+def _region_of(call: JudgedCall) -> tuple:
+    return call.route, call.delivered, _band(call.confidence), call.turn, call.arm, call.model
 
 
 def _band(confidence: float | None) -> tuple[float, float] | None:

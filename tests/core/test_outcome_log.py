@@ -23,6 +23,18 @@ def log(tmp_path):
     return OutcomeLog(Database(tmp_path / "demur.db"))
 
 
+@pytest.fixture(scope="module")
+def shared():
+    """One for all examples of a property; each empties it."""
+    return OutcomeLog(Database(":memory:"))
+
+
+def emptied(log):
+    with log.database.transaction() as connection:
+        connection.execute(outcomes.delete())
+    return log
+
+
 def an_outcome(correct=True, source=OutcomeSource.HUMAN, name="ada", response="resp_1", minutes=0, **changes):
     at = NOON + timedelta(minutes=minutes)
     return Outcome(response_id=response, correct=correct, source=source, source_name=name, graded_at=at, **changes)
@@ -111,8 +123,8 @@ def test_a_naive_time_is_refused(log):
     )
 )
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_counts_agree_with_a_plain_model(grades):
-    log = OutcomeLog(Database(":memory:"))
+def test_counts_agree_with_a_plain_model(shared, grades):
+    log = emptied(shared)
     strength = [OutcomeSource.JUDGE, OutcomeSource.RULE, OutcomeSource.TEST, OutcomeSource.HUMAN]
     best = {}
     for response, source, name, right, minutes in grades:
@@ -274,10 +286,10 @@ def test_label_propensity_is_that_of_the_decision_that_stood_in_the_end(log):
     )
 )
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_a_follower_of_changes_knows_what_is_in_force(steps):
+def test_a_follower_of_changes_knows_what_is_in_force(shared, steps):
     """Whoever reads on from the last change ends with what the log says, whatever was graded or taken back."""
-    log = OutcomeLog(Database(":memory:"))
-    followed, through = {}, 0
+    log = emptied(shared)
+    followed, through = {}, log.last_change()
     for place, (kind, response, source, right, minutes) in enumerate(steps):
         if kind == "record":
             log.record(an_outcome(right, source, "x", response, minutes))
