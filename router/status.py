@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,18 +12,19 @@ from pydantic import Field
 from sqlalchemy import Connection, func, select
 
 from ..core.database import Database
-from ..core.database.tables import decisions, outcomes, review_items, rounds, runs
-from ..core.decision import Mode, Route
+from ..core.database.tables import decisions, review_items, runs
+from ..core.decision import Mode
 from ..core.errors import ConfigurationError
-from ..core.outcome import OutcomeSource
 from ..core.record import Record
 from ..core.review_item import ReviewState
 from ..policies.label_needs import answered_rows_needed, reached, tiers_ahead
+from .judged_calls import judged_calls
+from .label_report import LabelCoverage
 from .learning.shift import FittedRate, Shift
 from .run_queries import let_through_runs
 from .settings import Settings
+from .status_grades import Grades, grades_by_task
 
-_STRONGER = tuple(OutcomeSource)  # human, test, rule, judge
 COMMANDS_FOR_LABELS = "demur review next"
 
 
@@ -80,6 +81,8 @@ class TaskStatus(Record):
         unweighable: answered and graded, but the chance of being graded is unknown or 0.
         waiting: review items that nobody has decided yet.
         shift: base rates at fit time and now, and what online calibration made of it; None where nothing was graded.
+        coverage: what the labels say of all responses; None without any. `coverage_of_delivered`: of those that went
+            out without a human, where that is not all of them.
         next_steps: commands, the most useful first.
     """
 
@@ -100,6 +103,8 @@ class TaskStatus(Record):
     unweighable: int = 0
     waiting: int = 0
     shift: Shift | None = None
+    coverage: LabelCoverage | None = None
+    coverage_of_delivered: LabelCoverage | None = None
     next_steps: tuple[str, ...] = ()
 
 
@@ -117,24 +122,6 @@ class Status(Record):
     waiting: int
     approved: int = 0
     tasks: tuple[TaskStatus, ...]
-
-
-class _Grades:
-    """One grade a response: the strongest source, then the newest."""
-
-    def __init__(self) -> None:
-        self.right = self.wrong = self.answered = self.answered_wrong = self.unweighable = 0
-
-    def count(self, is_right: bool, answered: bool, propensity: float | None) -> None:
-        self.right += is_right
-        self.wrong += not is_right
-        if not answered:
-            return
-        if propensity is None or propensity <= 0.0:
-            self.unweighable += 1
-        else:
-            self.answered += 1
-            self.answered_wrong += not is_right
 
 
 def status(
@@ -157,18 +144,20 @@ def status(
         ConfigurationError: alpha or delta is not strictly between 0 and 1.
         StoreError: the database cannot be read.
     """
-    from .learning.shift_measure import shifts  # numpy is loaded only where something is counted
+    from .label_coverage import coverages  # numpy is loaded only where something is counted
+    from .learning.shift_measure import shifts
 
     artefacts = artefacts or {}
     for name, value in (("alpha", alpha), ("delta", delta)):
         if not 0.0 < value < 1.0:
             raise ConfigurationError(f"{name}={value} must lie strictly between 0 and 1")
-    with database.transaction() as connection:
+    with database.reading() as connection:
         run_counts = _runs(connection, tenant)
         routes, fallbacks = _decisions(connection, tenant)
         waiting = _waiting(connection, tenant)
         approved = _approved(connection, tenant)
-        grades = _grades(connection, tenant)
+        grades = grades_by_task(connection, tenant)
+        calls = judged_calls(connection, tenant=tenant)
     met = {*settings.tasks, *artefacts, *run_counts, *routes, *waiting, *grades}
     moved = shifts(database, {task: artefacts[task].rate if task in artefacts else None for task in met}, tenant)
     tasks = []
@@ -183,6 +172,7 @@ def status(
             fallbacks=fallbacks.get(task, 0),
             waiting=waiting.get(task, 0),
             shift=moved.get(task),
+            **coverages(calls.get(task, ())),
             guarantee=_guarantee(grades[task], alpha, delta),
             **_labels(grades[task], artefacts.get(task)),
         )
@@ -232,50 +222,12 @@ def _approved(connection: Connection, tenant: str | None) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def _grades(connection: Connection, tenant: str | None) -> defaultdict[str, _Grades]:
-    """Grades by task. An outcome without a task of its own belongs to that of its response's decision."""
-    task = func.coalesce(outcomes.c.task, decisions.c.task, "default")
-    query = (
-        select(
-            outcomes.c.response_id,
-            outcomes.c.is_right,
-            outcomes.c.source,
-            outcomes.c.graded_at,
-            func.coalesce(outcomes.c.label_propensity, decisions.c.label_propensity),
-            decisions.c.route,
-            task,
-        )
-        .select_from(outcomes)
-        .outerjoin(rounds, rounds.c.response_id == outcomes.c.response_id)
-        .outerjoin(decisions, (decisions.c.run_id == rounds.c.run_id) & (decisions.c.round == rounds.c.number))
-        .where(outcomes.c.retracted_at.is_(None))
-        .order_by(outcomes.c.graded_at)
-    )
-    if tenant is not None:
-        query = query.where(func.coalesce(outcomes.c.tenant, decisions.c.tenant) == tenant)
-    return _one_grade_each(connection.execute(query))
-
-
-def _one_grade_each(rows: Iterable[Any]) -> defaultdict[str, _Grades]:
-    strongest: dict[tuple[str, str], tuple[int, bool, bool, float | None]] = {}
-    for response_id, is_right, source, _, propensity, route, task in rows:
-        rank = _STRONGER.index(OutcomeSource(source))
-        known = strongest.get((task, response_id))
-        # Rows come oldest first: the newest of the strongest source stays.
-        if known is None or rank <= known[0]:
-            strongest[task, response_id] = (rank, bool(is_right), route == Route.ANSWER, propensity)
-    grades: defaultdict[str, _Grades] = defaultdict(_Grades)
-    for (task, _), (_, is_right, answered, propensity) in strongest.items():
-        grades[task].count(is_right, answered, propensity)
-    return grades
-
-
-def _guarantee(grades: _Grades, alpha: float, delta: float) -> GuaranteeNeed:
+def _guarantee(grades: Grades, alpha: float, delta: float) -> GuaranteeNeed:
     need = answered_rows_needed(alpha, delta, grades.answered_wrong)
     return GuaranteeNeed(alpha=alpha, delta=delta, have=grades.answered, errors=grades.answered_wrong, need=need)
 
 
-def _labels(grades: _Grades, artefact: FittedOn | None) -> dict[str, Any]:
+def _labels(grades: Grades, artefact: FittedOn | None) -> dict[str, Any]:
     """What the labels allow: those in the database, or those behind the artefact where that has more."""
     right, wrong = grades.right, grades.wrong
     if artefact is not None and min(artefact.right, artefact.wrong) > min(right, wrong):

@@ -17,6 +17,7 @@ from ...router.learning.shift import Shift
 from ...router.settings import Settings
 from ...router.status import FittedOn, Status, TaskStatus, status
 from .existing import existing
+from .status_labels import label_lines
 
 
 def status_command(
@@ -72,6 +73,9 @@ def show(found: Status, console: Console) -> None:
     console.print(_known(found))
     for task in found.tasks:
         console.print(_needs(task))
+        if task.coverage is not None:
+            for line in label_lines(task.coverage, task.coverage_of_delivered):
+                console.print(_line(line), soft_wrap=True)
         if task.shift is not None:
             for line in shift_lines(task.shift):
                 console.print(_line(line), soft_wrap=True)

@@ -10,8 +10,10 @@ import pytest
 from demur import Call
 from demur.core.decision import Route
 from demur.core.run import RunState
+from demur.integrations.cli.status_labels import label_lines
 from demur.router.judged_calls import JudgedCall, judged_calls
 from demur.router.label_coverage import label_coverage
+from demur.router.status import Status, status
 from demur.testing import Reviewer
 
 QUIET = {"refit_growth": 0.0, "online": False}
@@ -50,6 +52,14 @@ def test_naive_is_wrong_and_weighted_is_right(make_router, scripted):
     assert found.refused is None
     assert found.effective < found.graded < found.calls == 300
     assert (found.unasked, found.pending) == (0, 0)
+    told = status(router.database, router.settings)
+    assert Status.model_validate_json(told.model_dump_json()) == told
+    assert told.tasks[0].coverage == found
+    delivered = told.tasks[0].coverage_of_delivered
+    assert delivered.weighted.value > found.weighted.value > found.naive.value
+    said = label_lines(found, delivered)
+    share = f"{found.weighted.value:.1%} [{found.weighted.low:.1%}, {found.weighted.high:.1%}]"
+    assert f"weighed by the chance of being graded: {share}, as sure as {found.effective:.0f} even draws" in said[0]
 
 
 def test_without_draws_it_is_refused_and_the_blind_region_is_named(make_router, scripted):
@@ -62,6 +72,12 @@ def test_without_draws_it_is_refused_and_the_blind_region_is_named(make_router, 
     assert (first.route, first.graded, first.hopeless) == (Route.ANSWER, 0, first.calls)
     assert str(first) == f"answered, confidence 0.8–1: {first.calls} calls, none was ever going to be graded"
     assert str(first) in found.refused
+    (task,) = status(router.database, router.settings).tasks
+    assert task.coverage == found
+    lines = label_lines(task.coverage, task.coverage_of_delivered)
+    assert lines[0].startswith("Accuracy of all 300 responses: not known (")
+    assert lines[1].startswith("Accuracy of delivered ") and "nothing is graded yet" in lines[1]
+    assert lines[2] == f"No label: {first}."
 
 
 def test_grades_that_nobody_asked_for_are_left_out(make_router, scripted):
@@ -165,3 +181,12 @@ def test_graders_from_outside_reach_a_region_that_nobody_else_looks_at():
 def test_nothing_graded_is_refused():
     found = label_coverage([replace(ONE, propensity=0.02)])
     assert (found.naive.value, found.weighted, found.refused) == (None, None, "nothing is graded yet")
+
+
+def test_of_many_blind_regions_the_largest_are_shown_and_text_stays_text():
+    calls = [replace(ONE, model=f"model [bold]{number}\x1b[2J", arm="answer") for number in range(9)]
+    lines = label_lines(label_coverage([*calls, *calls[:1]]), None)
+    assert lines[0] == "Accuracy of all 10 responses: unknown, nothing is graded yet."
+    assert "model [bold]0" in lines[1] and lines[1].endswith("2 calls, none was ever going to be graded.")
+    assert lines[-1] == "No label: 3 more regions (--json shows them)."
+    assert len(lines) == 8
