@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,10 @@ from ...core.database.outcome_log import OutcomeLog
 from ...core.errors import BadInput
 from ...core.text import printable
 from ...router.settings import Settings
+from .collecting import progress_bar
 from .existing import existing
+
+_LONG = 2000  # grades of a file that is worth a bar
 
 app = typer.Typer(
     help="Say how responses turned out, or take a grader's word back.",
@@ -42,19 +46,27 @@ def import_command(
     from ...router.outcome_file import import_outcomes, read_outcomes
 
     settings, store = _opened(config, database)
-    outcomes = read_outcomes(data, source=source, source_name=source_name, now=SystemClock().now())
-    report = import_outcomes(store, outcomes, skip_unknown=skip_unknown)
+    grades = read_outcomes(data, source=source, source_name=source_name, now=SystemClock().now())
+    with progress_bar("importing") as told:
+        progress = told if len(grades.outcomes) > _LONG else None
+        report = import_outcomes(store, grades, skip_unknown=skip_unknown, progress=progress)
     typer.echo(
         f"{report.stored} grades stored, {report.known} were known, {report.skipped} of unknown responses left out."
     )
+    if report.retracted:
+        typer.echo(
+            f"{report.retracted} were taken back earlier and stay so; a grade counts again with a graded_at after that."
+        )
     _learn(store, settings)
 
 
 @app.command("retract")
 def retract_command(
     source: Annotated[str, typer.Option(help="human, test, rule or judge.")],
-    since: Annotated[str, typer.Option(help="Graded at or after this time; without a zone it is UTC.")],
-    until: Annotated[str | None, typer.Option(help="Graded at or before this time.")] = None,
+    since: Annotated[str, typer.Option(help="Graded at or after this date or time; without a zone it is UTC.")],
+    until: Annotated[
+        str | None, typer.Option(help="Graded at or before this time, or by the end of this date.")
+    ] = None,
     source_name: Annotated[str | None, typer.Option(help="Only this one of the source.")] = None,
     task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant.")] = None,
@@ -71,23 +83,27 @@ def retract_command(
     which: dict[str, Any] = {
         "source_name": source_name,
         "since": moment(since),
-        "until": None if until is None else moment(until),
+        "until": None if until is None else moment(until, end=True),
         "task": task,
         "tenant": tenant,
-        "because": because,
     }
     log = OutcomeLog(store)
-    count = log.retract(source, dry_run=True, **which)
-    said = f"{count} grades of {printable(source, 20)} since {which['since'].isoformat()}"
+    found = log.retractable(source, **which)
+    count = sum(each.grades for each in found)
+    for each in found:
+        typer.echo(printable(f"{each.grades} of task {each.task or 'unknown'}, tenant {each.tenant or 'unknown'}", 500))
+    said = f"{count} grades of {printable(source, 20)} since {_utc(which['since'])}"
+    said += f" until {_utc(which['until'])}" if which["until"] is not None else ""
     if dry_run or count == 0:
         typer.echo(f"{said} would be taken back. Nothing was changed.")
         return
+    typer.echo("Online calibration and episodes of these tasks are made again, and all heads learned from the log.")
     if not yes and not sys.stdin.isatty():
         raise BadInput("nobody is here to confirm that grades are taken back; say --yes, or look with --dry-run")
     if not yes and not typer.confirm(f"Take back {said}?"):
         typer.echo("Nothing was changed.")
         return
-    taken = log.retract(source, **which)
+    taken = log.retract(source, because=because, **which)
     typer.echo(f"{taken} grades taken back.")
     _learn(store, settings, forget=True)
 
@@ -115,12 +131,16 @@ def list_command(
             row.task or "",
             "right" if row.is_right else "wrong",
             f"{row.source} {row.source_name}".strip(),
-            row.graded_at.isoformat(timespec="seconds"),
+            _utc(row.graded_at),
             known,
             f"taken back: {row.retracted_because or 'no reason given'}" if row.retracted_at else "counts",
         )
         table.add_row(*(_plain(cell) for cell in cells))
     Console().print(table)
+
+
+def _utc(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _plain(text: str) -> Any:
