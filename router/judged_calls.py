@@ -41,7 +41,9 @@ class JudgedCall:
     told: float | None = None
 
 
-def judged_calls(connection: Connection, *, task: str | None = None, tenant: str | None = None) -> dict[str, list[JudgedCall]]:
+def judged_calls(
+    connection: Connection, *, task: str | None = None, tenant: str | None = None
+) -> dict[str, list[JudgedCall]]:
     """The calls by task, one for each response; runs without a response have nothing to grade."""
     grades = _grades(connection, task, tenant)
     found: dict[str, dict[str, JudgedCall]] = defaultdict(dict)
