@@ -10,9 +10,9 @@ _MOST_REGIONS = 6
 
 def label_lines(coverage: LabelCoverage, delivered: LabelCoverage | None) -> list[str]:
     """Accuracy as it looks and as it is, and where nobody looks; in sentences."""
-    lines = _accuracy("all", coverage)
+    lines = _accuracy("all {}", coverage)
     if delivered is not None:
-        lines += _accuracy("delivered", delivered)
+        lines += _accuracy("the {} delivered", delivered)
     lines += [f"No label: {region}." for region in coverage.blind[:_MOST_REGIONS]]
     if len(coverage.blind) > _MOST_REGIONS:
         lines.append(f"No label: {len(coverage.blind) - _MOST_REGIONS} more regions (--json shows them).")
@@ -20,10 +20,10 @@ def label_lines(coverage: LabelCoverage, delivered: LabelCoverage | None) -> lis
 
 
 def _accuracy(which: str, found: LabelCoverage) -> list[str]:
-    whole = f"Accuracy of {which} {found.calls} responses"
+    whole = f"Accuracy of {which.format(found.calls)} responses"
     if found.naive.value is None:
         return [f"{whole}: unknown, nothing is graded yet."]
-    naive = f"{_share(found.naive)} of the {found.graded} graded ones as they came"
+    naive = f"Unweighed, of the {found.graded} graded: {_share(found.naive)}"
     if found.weighted is None:
         said = f"{whole}: not known ({found.refused}). {naive}"
     else:

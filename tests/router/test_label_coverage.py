@@ -76,7 +76,11 @@ def test_without_draws_it_is_refused_and_the_blind_region_is_named(make_router, 
     assert task.coverage == found
     lines = label_lines(task.coverage, task.coverage_of_delivered)
     assert lines[0].startswith("Accuracy of all 300 responses: not known (")
-    assert lines[1].startswith("Accuracy of delivered ") and "nothing is graded yet" in lines[1]
+    assert (
+        lines[1].startswith("Accuracy of the ")
+        and " delivered responses: " in lines[1]
+        and "nothing is graded yet" in lines[1]
+    )
     assert lines[2] == f"No label: {first}."
 
 
