@@ -363,9 +363,9 @@ def every_delivery_counts(patch: Patch) -> None:
     from demur.router.learning import episode_writer
 
     patch.setattr(episode_writer, "episode_id", lambda response_id: new_id("epi"))
-    from demur.core.database import outcome_log
+    from demur.core.database import outcome_batch
 
-    patch.setattr(outcome_log, "_same", lambda stored, outcome: False)
+    patch.setattr(outcome_batch, "_says_the_same", lambda stored, given: False)
 
 
 # 11. Sign errors.
