@@ -42,6 +42,7 @@ class Call(Record):
         tenant: whose call it is; stores never mix tenants.
         idempotency_key: the same key never has its effect twice.
         deadline: the moment (aware, UTC) after which an answer is worth nothing.
+        tools: what the model is offered to call, in OpenAI's shape; for `llm` calls.
         metadata: JSON values for the caller's own use; never shown to a model.
     """
 
@@ -50,6 +51,7 @@ class Call(Record):
     messages: tuple[Message, ...] = ()
     tool_name: str | None = Field(default=None, max_length=200)
     arguments: JsonObject = Field(default_factory=dict)
+    tools: tuple[JsonObject, ...] = ()
     task: str = Field(default="default", min_length=1, max_length=200)
     tenant: str = Field(default="default", min_length=1, max_length=200)
     conversation_id: str | None = Field(default=None, max_length=200)

@@ -51,7 +51,8 @@ class Document(Record):
 class LensTrace:
     """Logit lens: every chosen layer's view of each generated token (nats; natural log).
 
-    All arrays have shape (layers, tokens); tokens are those of the answer span. Layer numbers count as in
+    All arrays have shape (layers, tokens); tokens are those of the answer's content
+    (`TokenTrace.answer_positions`). Layer numbers count as in
     Hugging Face's `hidden_states`: 0 is the embedding output, L the final layer (after the final norm).
 
     Attributes:
@@ -61,6 +62,10 @@ class LensTrace:
         entropy: entropy of the layer's distribution.
         kl: KL(final layer || this layer).
         log_rank: natural log of the 1-based rank of the generated token in the layer's distribution.
+        said: per layer, what it would have written: its likeliest token at each position, decoded together (MICE,
+            arXiv 2504.20168); empty where it was not read.
+        candidates: 0 where every token of the vocabulary was looked at (exact); k where only the k likeliest of the
+            final layer (and the generated one) were, renormalised (fast: the same names, another scale).
     """
 
     layers: tuple[int, ...]
@@ -69,6 +74,8 @@ class LensTrace:
     entropy: NDArray[np.float32]
     kl: NDArray[np.float32]
     log_rank: NDArray[np.float32]
+    said: tuple[str, ...] = ()
+    candidates: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,10 @@ class Captured:
     Attributes:
         hidden: vectors by name, "prompt_last.L12", "answer_mean.L12", "answer_last.L12"; each (width,) float32.
         lens: the logit lens, or None where it was not asked for.
+        prompt_lens: the lens at the last prompt token, before anything is generated: one "token", the likeliest first
+            one; None where it was not asked for.
+        question_logprobs: (tokens,) log-probability (nats) the model gave each token of the question when it read it;
+            None where it was not asked for or the question is not found in the prompt.
         prompt_entropy: entropy (nats) of the next-token distribution after the prompt.
         prompt_top_logprob: log-probability of the likeliest first token.
         prompt_tokens: length of the prompt.
@@ -85,6 +96,8 @@ class Captured:
 
     hidden: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     lens: LensTrace | None = None
+    prompt_lens: LensTrace | None = None
+    question_logprobs: NDArray[np.float32] | None = None
     prompt_entropy: float | None = None
     prompt_top_logprob: float | None = None
     prompt_tokens: int | None = None
@@ -98,11 +111,17 @@ class CaptureRequest:
         top_k: likeliest tokens to keep at each position (0: none).
         hidden_layers: layer numbers whose vectors are kept; negative counts from the end (-1 is the final layer).
         lens_layers: layer numbers to view through the logit lens; "all" or a tuple; None for no lens.
+        lens_candidates: 0 for the exact lens; k for the fast one, over the k likeliest tokens of the final layer.
+        prompt_lens: view the last prompt token through the lens of the same layers, too.
+        question_logprobs: read how likely each token of the question was.
     """
 
     top_k: int = 5
     hidden_layers: tuple[int, ...] = ()
     lens_layers: tuple[int, ...] | str | None = None
+    lens_candidates: int = 0
+    prompt_lens: bool = False
+    question_logprobs: bool = False
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,11 @@ class TokenTrace(Record):
             treated as missing by every probe.
         top: the likeliest tokens at each position (may be empty).
         entropy: entropy in nats of the full next-token distribution; empty where it is not known.
-        answer_start, answer_end: half-open token span of the answer proper, without scaffolding.
+        uniform_kl: KL(uniform || next-token distribution) in nats, the self-certainty of arXiv 2502.18581; empty where
+            it is not known.
+        answer_start, answer_end: half-open token span of the answer proper, without scaffolding around it.
+        scaffold: positions inside the span that are format and not content (the braces, quotes and keys of a tool
+            call), ascending. By position, never by token: a ":" inside an argument is content.
     """
 
     ids: tuple[int, ...] = ()
@@ -39,13 +43,15 @@ class TokenTrace(Record):
     logprobs: tuple[float | None, ...] = ()
     top: tuple[tuple[TopToken, ...], ...] = ()
     entropy: tuple[float | None, ...] = ()
+    uniform_kl: tuple[float | None, ...] = ()
     answer_start: int = 0
     answer_end: int | None = None
+    scaffold: tuple[int, ...] = ()
 
     @model_validator(mode="after")
     def _lengths_agree(self) -> TokenTrace:
         count = len(self.logprobs)
-        for name in ("ids", "tokens", "top", "entropy"):
+        for name in ("ids", "tokens", "top", "entropy", "uniform_kl"):
             length = len(getattr(self, name))
             if length not in (0, count):
                 raise ValueError(
@@ -54,12 +60,22 @@ class TokenTrace(Record):
         end = count if self.answer_end is None else self.answer_end
         if not 0 <= self.answer_start <= end <= count:
             raise ValueError(f"answer span [{self.answer_start}, {end}) lies outside the {count} tokens")
+        inside = range(self.answer_start, end)
+        if list(self.scaffold) != sorted(set(self.scaffold)) or any(place not in inside for place in self.scaffold):
+            raise ValueError(f"scaffold {self.scaffold[:20]} must ascend within the answer span [{inside.start}, {end})")
         return self
 
     @property
+    def answer_positions(self) -> tuple[int, ...]:
+        """Positions of the answer's content: the span without its scaffolding."""
+        end = len(self.logprobs) if self.answer_end is None else self.answer_end
+        format_only = frozenset(self.scaffold)
+        return tuple(place for place in range(self.answer_start, end) if place not in format_only)
+
+    @property
     def answer_logprobs(self) -> tuple[float | None, ...]:
-        """Log-probabilities inside the answer span."""
-        return self.logprobs[self.answer_start : self.answer_end]
+        """Log-probabilities of the answer's content."""
+        return tuple(self.logprobs[place] for place in self.answer_positions)
 
 
 class Cost(Record):
