@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 from ..core.decision import Stage
 from ..core.errors import ConfigurationError
 from ..core.evidence import Document, Evidence, Need
+from ..core.response import TokenTrace
 from ..core.signal import Signal
 from ..core.words import words
+from .copied import ARTICLES, copied_support
 
-_ARTICLES = frozenset({"a", "an", "the"})
+_ROUNDING = 0.01
+"""bfloat16 can put log-probabilities this far above zero."""
 
 
 class GroundingProbe:
@@ -26,6 +29,14 @@ class GroundingProbe:
         grounding.retrieval_margin = best document's score minus the second best's, on the retriever's own scale
         grounding.similarity = largest cosine of question and document, where the retriever tells it
             (`metadata["retrieval"]["cosine"]`, as the built-in one does); is what was found about the question at all?
+        grounding.adjusted_logprob = mean over the answer's content tokens of a score in nats: of a token that was
+            copied, ln of the documents' support of its word (`copied.copied_support`); of every other token, the
+            model's own log-probability. [proposal: of RGV, which ranks whole answers, only the abstract was read]
+        grounding.copied_share = share of the content tokens that were copied, in [0, 1]
+
+    The last two need the trace with its token strings, which are aligned to words by their characters. The own
+    log-probability of a copied token is not used, so it may be missing; one that is missing elsewhere makes
+    `grounding.adjusted_logprob` unavailable.
 
     Args:
         idf: weights (positive, finite) of words over a corpus; a word it does not know gets the largest of them.
@@ -40,7 +51,13 @@ class GroundingProbe:
     needs = frozenset({Need.TEXT, Need.DOCUMENTS})
     stage = Stage.AFTER
     cost_rank = 0
-    signal_names = ("grounding.recall", "grounding.retrieval_margin", "grounding.similarity")
+    signal_names = (
+        "grounding.recall",
+        "grounding.retrieval_margin",
+        "grounding.similarity",
+        "grounding.adjusted_logprob",
+        "grounding.copied_share",
+    )
 
     def __init__(self, *, idf: Mapping[str, float] | None = None) -> None:
         if idf is not None:
@@ -55,21 +72,43 @@ class GroundingProbe:
         """The signals, `Unavailable` where there is nothing to measure."""
         if not evidence.documents:
             return tuple(Signal.missing(name, "no documents were retrieved") for name in self.signal_names)
-        return (self._recall(evidence), _margin(evidence.documents), _similarity(evidence.documents))
+        documents = [set(words(document.text)) for document in evidence.documents]
+        return (
+            self._recall(evidence, documents),
+            _margin(evidence.documents),
+            _similarity(evidence.documents),
+            *self._adjusted(evidence, documents),
+        )
 
-    def _recall(self, evidence: Evidence) -> Signal:
+    def _recall(self, evidence: Evidence, documents: Sequence[set[str]]) -> Signal:
         name = "grounding.recall"
         if evidence.response is None or not evidence.response.text.strip():
             return Signal.missing(name, "there is no answer text")
         asked = set(words(evidence.call.question))
-        answered = sorted(set(words(evidence.response.text)) - asked - _ARTICLES)
+        answered = sorted(set(words(evidence.response.text)) - asked - ARTICLES)
         if not answered:
             return Signal.missing(name, "the answer has no word that the question does not have")
-        documents = [set(words(document.text)) for document in evidence.documents]
         weights = self._weights(answered, documents)
         total = math.fsum(weights.values())
         best = max(math.fsum(weights[word] for word in answered if word in found) for found in documents)
         return Signal.of(name, best / total)
+
+    def _adjusted(self, evidence: Evidence, documents: Sequence[set[str]]) -> tuple[Signal, Signal]:
+        adjusted, share = "grounding.adjusted_logprob", "grounding.copied_share"
+        trace = evidence.response.trace if evidence.response is not None else None
+        if trace is None or not trace.tokens or not trace.answer_positions:
+            reason = _lacking(trace)
+            return Signal.missing(adjusted, reason), Signal.missing(share, reason)
+        asked = set(words(evidence.call.question))
+        copied = copied_support(trace, asked, documents, lambda answered: self._weights(answered, documents))
+        told = Signal.of(share, len(copied) / len(trace.answer_positions))
+        scores = []
+        for position in trace.answer_positions:
+            own = trace.logprobs[position]
+            if position not in copied and (own is None or not math.isfinite(own) or own > _ROUNDING):
+                return Signal.missing(adjusted, f"log-probability of token {position} is {own}"), told
+            scores.append(copied.get(position, own))
+        return Signal.of(adjusted, math.fsum(scores) / len(scores)), told
 
     def _weights(self, answered: Sequence[str], documents: Sequence[set[str]]) -> dict[str, float]:
         if self.idf is not None:
@@ -78,6 +117,12 @@ class GroundingProbe:
         holders = Counter(word for found in documents for word in found)
         count = len(documents)
         return {word: math.log1p((count - holders[word] + 0.5) / (holders[word] + 0.5)) for word in answered}
+
+
+def _lacking(trace: TokenTrace | None) -> str:
+    if trace is None:
+        return "there is no token trace"
+    return "the answer span is empty" if trace.tokens else "the trace has no token strings"
 
 
 def _margin(documents: Sequence[Document]) -> Signal:
