@@ -65,7 +65,7 @@ class LensTrace:
         said: per layer, what it would have written: its likeliest token at each position, decoded together (MICE,
             arXiv 2504.20168); empty where it was not read.
         candidates: 0 where every token of the vocabulary was looked at (exact); k where only the k likeliest of the
-            final layer (and the generated one) were, renormalised (fast: the same names, another scale).
+            final layer (and the generated one) were, renormalised (fast: another scale).
     """
 
     layers: tuple[int, ...]
@@ -84,7 +84,8 @@ class Captured:
 
     Attributes:
         hidden: vectors by name, "prompt_last.L12", "answer_mean.L12", "answer_last.L12"; each (width,) float32.
-        lens: the logit lens, or None where it was not asked for.
+        lens: the exact logit lens, or None where it was not asked for.
+        fast_lens: the lens over candidate tokens only; None where it was not asked for.
         prompt_lens: the lens at the last prompt token, before anything is generated: one "token", the likeliest first
             one; None where it was not asked for.
         question_logprobs: (tokens,) log-probability (nats) the model gave each token of the question when it read it;
@@ -96,6 +97,7 @@ class Captured:
 
     hidden: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     lens: LensTrace | None = None
+    fast_lens: LensTrace | None = None
     prompt_lens: LensTrace | None = None
     question_logprobs: NDArray[np.float32] | None = None
     prompt_entropy: float | None = None
@@ -111,7 +113,8 @@ class CaptureRequest:
         top_k: likeliest tokens to keep at each position (0: none).
         hidden_layers: layer numbers whose vectors are kept; negative counts from the end (-1 is the final layer).
         lens_layers: layer numbers to view through the logit lens; "all" or a tuple; None for no lens.
-        lens_candidates: 0 for the exact lens; k for the fast one, over the k likeliest tokens of the final layer.
+        fast_lens_layers: the same for the fast lens, which looks at `lens_candidates` tokens a position.
+        lens_candidates: how many of the final layer's likeliest tokens the fast lens looks at.
         prompt_lens: view the last prompt token through the lens of the same layers, too.
         question_logprobs: read how likely each token of the question was.
     """
@@ -119,7 +122,8 @@ class CaptureRequest:
     top_k: int = 5
     hidden_layers: tuple[int, ...] = ()
     lens_layers: tuple[int, ...] | str | None = None
-    lens_candidates: int = 0
+    fast_lens_layers: tuple[int, ...] | str | None = None
+    lens_candidates: int = 64
     prompt_lens: bool = False
     question_logprobs: bool = False
 

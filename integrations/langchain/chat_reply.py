@@ -53,9 +53,10 @@ class TurnReader:
         )
         return ToolText(found.content, moved)
 
-    def locate(self, text: str) -> tuple[int, int] | None:
-        """Where name and arguments of the calls stand; None where there is no call."""
-        return self.read(text).span
+    def locate(self, text: str) -> list[tuple[int, int]]:
+        """Where name and arguments of the calls stand; [] where there is no call."""
+        span = self.read(text).span
+        return [] if span is None else [span]
 
     def certain(self, text: str) -> int:
         """How much of an unfinished text is content for certain."""

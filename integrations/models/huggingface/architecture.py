@@ -65,7 +65,12 @@ class Architecture:
 
         weight = self.unembedding.weight
         assert isinstance(weight, torch.Tensor)
-        logits = self.unembedding(states.to(weight.dtype)).float()
+        return self.scaled(self.unembedding(states.to(weight.dtype)).float())
+
+    def scaled(self, logits: torch.Tensor) -> torch.Tensor:
+        """What the family does to what comes out of the unembedding."""
+        import torch
+
         scale = self.logits_factor / self.logits_divisor
         if scale != 1.0:  # a pass over the vocabulary for nothing costs as much as the softmax
             logits = logits * scale

@@ -15,6 +15,7 @@ from .architecture import Architecture
 from .assemble import Assembler, Plan, captured_prompt, stopped_generation
 from .decoding import Decoding, neutral_defaults, seeded
 from .lens import check_final_layer
+from .question import Question, QuestionReader
 from .recorder import Tape, TokenStatistics, Window
 from .row import Locate, Row
 
@@ -54,9 +55,17 @@ class Engine:
     assistant: Any = None
 
     def run(
-        self, prompts: Sequence[Sequence[int]], decoding: Decoding, plan: Plan, listener: Listener
+        self,
+        prompts: Sequence[Sequence[int]],
+        decoding: Decoding,
+        plan: Plan,
+        listener: Listener,
+        questions: Sequence[Question] | None = None,
     ) -> list[Generation]:
         """Generate for token-id prompts; a gate or text listener needs exactly one prompt.
+
+        Args:
+            questions: where in each prompt the question is, for `Plan.question_logprobs`.
 
         Raises:
             ModelError: the forward pass failed.
@@ -81,7 +90,7 @@ class Engine:
                 if self.assistant is not None:
                     stopped, tape = self._assisted(prompts[0], rows, decoding, plan, listener)
                 else:
-                    stopped, tape = self._stepwise(prompts, rows, decoding, plan, listener)
+                    stopped, tape = self._stepwise(prompts, rows, decoding, plan, listener, questions)
         except (RuntimeError, IndexError, TypeError) as error:
             if _raised_by_listener(error):
                 raise
@@ -97,11 +106,18 @@ class Engine:
         ]
 
     def _stepwise(
-        self, prompts: Sequence[Sequence[int]], rows: list[Row], decoding: Decoding, plan: Plan, listener: Listener
+        self,
+        prompts: Sequence[Sequence[int]],
+        rows: list[Row],
+        decoding: Decoding,
+        plan: Plan,
+        listener: Listener,
+        questions: Sequence[Question] | None,
     ) -> tuple[Captured | None, Tape]:
         inputs, mask = self._left_padded(prompts)
-        window = Window(self.architecture, plan.layers)
-        follower = _Follower(self, window, rows, plan, listener, prompt_tokens=len(prompts[0]))
+        asked = QuestionReader(self.architecture, prompts, questions if plan.question_logprobs else None)
+        window = Window(self.architecture, plan.layers, keep_of_prompt=asked.reach)
+        follower = _Follower(self, window, rows, plan, listener, asked, prompt_tokens=len(prompts[0]))
         # One token beyond the limit: drawing it reads the last answer token, whose own state is wanted.
         config = decoding.generation_config(eos=sorted(self.eos), pad=self.pad, extra_tokens=bool(plan.hidden_layers))
         with window.open(self.model):
@@ -122,7 +138,8 @@ class Engine:
             with window.open(self.model):
                 self.model(input_ids=inputs, attention_mask=mask)
             assert window.logits is not None
-            captured = captured_prompt(window, TokenStatistics(window.logits[:, -1], 0), plan, len(prompt))
+            statistics = TokenStatistics(window.logits[:, -1], 0)
+            captured = captured_prompt(self.architecture, window, statistics, plan, len(prompt))
             if not _ask(listener.gate, captured):
                 return captured, Tape()
 
@@ -169,12 +186,12 @@ class Engine:
         with window.open(self.model):
             self.model(input_ids=sequence, attention_mask=mask, use_cache=False, **options)
         assert window.logits is not None
-        if plan.lens_layers:
+        if plan.lens_layers or plan.fast_lens_layers:
             final = window.states[self.architecture.layer_count]
             check_final_layer(self.architecture, final[0, 0], window.logits[0, 0])
         tape = Tape()
         for step, token in enumerate(ids):
-            statistics = TokenStatistics(window.logits[:, step], plan.top_k)
+            statistics = TokenStatistics(window.logits[:, step], plan.kept_top)
             tape.add_token(statistics, torch.tensor([token], device=window.logits.device))
             tape.add_states(window.states, step)
         tape.add_states(window.states, len(ids))
@@ -197,13 +214,22 @@ class _Follower:
     """Called by `generate` after each token: notes what the pass showed, asks the gate, says which rows are done."""
 
     def __init__(
-        self, engine: Engine, window: Window, rows: list[Row], plan: Plan, listener: Listener, *, prompt_tokens: int
+        self,
+        engine: Engine,
+        window: Window,
+        rows: list[Row],
+        plan: Plan,
+        listener: Listener,
+        asked: QuestionReader,
+        *,
+        prompt_tokens: int,
     ) -> None:
         self._engine = engine
         self._window = window
         self._rows = rows
         self._plan = plan
         self._listener = listener
+        self._asked = asked
         self._prompt_tokens = prompt_tokens
         self.tape = Tape()
         self.stopped: Captured | None = None
@@ -213,17 +239,25 @@ class _Follower:
 
         window = self._window
         assert window.logits is not None
-        statistics = TokenStatistics(window.logits[:, -1], self._plan.top_k)
+        statistics = TokenStatistics(window.logits[:, -1], self._plan.kept_top)
         first = not self.tape.ids
         chosen = input_ids[:, -1]
         self.tape.add_token(statistics, chosen)
         self.tape.add_states(window.states, -1)
         if first:
-            if self._plan.lens_layers:
+            self.tape.question_logprobs = self._asked.logprobs(window.prompt_states)
+            if self._plan.lens_layers or self._plan.fast_lens_layers:
                 final = window.states[self._engine.architecture.layer_count]
                 check_final_layer(self._engine.architecture, final[0, -1], window.logits[0, -1])
             if self._listener.gate is not None:
-                captured = captured_prompt(window, statistics, self._plan, self._prompt_tokens)
+                captured = captured_prompt(
+                    self._engine.architecture,
+                    window,
+                    statistics,
+                    self._plan,
+                    self._prompt_tokens,
+                    self._asked.first(self.tape.question_logprobs),
+                )
                 if not _ask(self._listener.gate, captured):
                     self.stopped = captured
                     return torch.ones_like(chosen, dtype=torch.bool)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,15 +16,18 @@ from ....core.evidence import CaptureRequest, Document, Need
 from ....core.protocols import Fingerprint, Gate, Generation
 from ....core.record import content_hash
 from ....core.response import Response
+from ....evaluation.answer_parts import WHOLE, answer_finder
 from ..digests import DigestCache
 from ..store import find_model
 from .architecture import architecture_of, context_limit
 from .assemble import plan_of
+from .chat import ChatTemplate
 from .decoding import Decoding
 from .engine import Engine, Listener
 from .identity import folder_identity, object_identity
 from .loading import dtype_of, end_tokens, load_folder, lock_of, pad_token
 from .prompt import PromptTemplate, chat_messages, cleaned, plain_prompt, render_chat, special_tokens
+from .question import Question, question_span
 from .stream import AsyncTextStream, TextStream
 
 if TYPE_CHECKING:
@@ -43,6 +47,9 @@ class HuggingFaceModel:
     One model runs one generation at a time (a lock); threads wait for each other, and each gets what it would have got
     alone. `agenerate` waits in a worker thread.
 
+    Attributes:
+        answer_extractor: name and version of how the answer is found in what is written; artefacts bind to it.
+
     Args:
         id_or_path: a folder, a name from the catalogue of `store.py`, or a hub id.
         name: for people; by default the last part of `id_or_path`.
@@ -55,11 +62,15 @@ class HuggingFaceModel:
         dtype: "float32" on a CPU by default, "bfloat16" elsewhere.
         device: "cpu", "cuda", ...
         assistant_model: a smaller transformers model that drafts (assisted decoding); greedy answers stay the same.
+        answer: how the judged part of what is written is found: "first-stop" (all of it, to the first stop string),
+            "last-number", "choice-letter" or "tool-call"; see `evaluation.answer_parts`.
 
     Raises:
         ModelError: not found, or not loadable without unpickling or foreign code.
         ConfigurationError: a setting cannot work.
     """
+
+    answer_extractor: str
 
     def __init__(
         self,
@@ -79,13 +90,16 @@ class HuggingFaceModel:
         dtype: str | torch.dtype | None = None,
         device: str = "cpu",
         assistant_model: Any = None,
+        answer: str = WHOLE,
     ) -> None:
         decoding = Decoding(max_new_tokens, _stop_strings(stop), do_sample, temperature, top_p, top_k, seed)
         chosen = dtype_of(dtype, device)
         folder = find_model(id_or_path)
         model, tokenizer = load_folder(folder, dtype=chosen, device=device)
         self._folder: Path | None = folder
-        self._set_up(model, tokenizer, name or Path(id_or_path).name, system, prompt_template, chat, assistant_model)
+        self._set_up(
+            model, tokenizer, name or Path(id_or_path).name, system, prompt_template, chat, assistant_model, answer
+        )
         self._decoding = self._with_default_stop(decoding, stop)
 
     @classmethod
@@ -101,6 +115,7 @@ class HuggingFaceModel:
         decoding: Decoding | None = None,
         stop: Sequence[str] | None = None,
         assistant_model: Any = None,
+        answer: str = WHOLE,
     ) -> HuggingFaceModel:
         """Around a transformers model and tokenizer that are in memory. Neither is changed; do not change them either:
         the fingerprint is taken once, from the weights.
@@ -110,7 +125,7 @@ class HuggingFaceModel:
         """
         self = cls.__new__(cls)
         self._folder = None
-        self._set_up(model, tokenizer, name, system, prompt_template, chat, assistant_model)
+        self._set_up(model, tokenizer, name, system, prompt_template, chat, assistant_model, answer)
         given = decoding.stop if decoding is not None and stop is None else stop
         decoding = replace(decoding or Decoding(), stop=_stop_strings(given))
         self._decoding = self._with_default_stop(decoding, given)
@@ -125,6 +140,7 @@ class HuggingFaceModel:
         template: PromptTemplate | None,
         chat: Chat,
         assistant: Any,
+        answer: str,
     ) -> None:
         if model.training:
             raise ConfigurationError(f"model {name!r} is in training mode (dropout is on); call model.eval() first")
@@ -134,6 +150,8 @@ class HuggingFaceModel:
         if chat not in (True, False, "auto"):
             raise ConfigurationError(f"chat={chat!r}: use 'auto', True or False")
         self.name = name
+        self._locate = answer_finder(answer)
+        self.answer_extractor = f"{answer}/1"
         self._system = system
         self._template = template or PromptTemplate()
         self._chat = has_template if chat == "auto" else bool(chat)
@@ -147,9 +165,6 @@ class HuggingFaceModel:
 
     def _with_default_stop(self, decoding: Decoding, given: Sequence[str] | None) -> Decoding:
         return replace(decoding, stop=() if self._chat else ("\n",)) if given is None else decoding
-
-    answer_extractor = "first-stop/1"
-    """How the answer is found in what is written (`answer.AnswerText`); artefacts bind to it."""
 
     @property
     def provides(self) -> frozenset[Need]:
@@ -222,12 +237,26 @@ class HuggingFaceModel:
 
         Raises:
             BadInput: the call asks nothing.
+            ConfigurationError: the call offers tools, and this model's prompts cannot.
         """
+        tools = call.tools
         call, documents = cleaned(call, documents, self._special)
+        if tools and not self._chat:
+            raise ConfigurationError(
+                f"{self.name} has no chat template, so it cannot be offered tools; use a chat model"
+            )
         if self._chat:
             messages = chat_messages(call, self._template, documents, self._system)
+            if tools:
+                return self._tool_template.prompt(messages, tools)
             return render_chat(self._tokenizer, messages)
         return plain_prompt(call, self._template, documents, self._system)
+
+    @cached_property
+    def _tool_template(self) -> ChatTemplate:
+        template = ChatTemplate(self._tokenizer, name=self.name)
+        template.require_tools()
+        return template
 
     def _encode(self, call: Call, documents: Sequence[Document]) -> list[int]:
         return self._tokens(self.prompt(call, documents), whose=f"call {call.id}", chat=self._chat)
@@ -262,7 +291,7 @@ class HuggingFaceModel:
             ConfigurationError: `capture` names a layer that the model does not have.
             ModelError: the model failed. What the gate raises passes through as it is.
         """
-        return self._run([self._encode(call, documents)], capture, Listener(gate=gate))[0]
+        return self._answer([(call, documents)], capture, Listener(gate=gate))[0]
 
     async def agenerate(
         self,
@@ -276,7 +305,7 @@ class HuggingFaceModel:
         listener = Listener(gate=gate)
 
         def work() -> Generation:
-            return self._run([self._encode(call, documents)], capture, listener)[0]
+            return self._answer([(call, documents)], capture, listener)[0]
 
         try:
             return await asyncio.to_thread(work)
@@ -308,12 +337,13 @@ class HuggingFaceModel:
             raise ConfigurationError(f"batch_size={batch_size} must be at least 1")
         if self._engine.assistant is not None:
             batch_size = 1  # assisted decoding knows only one row
-        prompts = [self._encode(call, documents[i] if documents else ()) for i, call in enumerate(calls)]
+        asked = [(call, documents[i] if documents else ()) for i, call in enumerate(calls)]
+        prompts = [self._encode(*each) for each in asked]
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
         done: dict[int, Generation] = {}
         for number, begin in enumerate(range(0, len(order), batch_size)):
             chosen = order[begin : begin + batch_size]
-            generations = self._run([prompts[i] for i in chosen], capture, Listener(), batch=number)
+            generations = self._answer([asked[i] for i in chosen], capture, Listener(), batch=number)
             done.update(zip(chosen, generations, strict=True))
         return [done[i] for i in range(len(calls))]
 
@@ -339,11 +369,11 @@ class HuggingFaceModel:
         Raises:
             BadInput, PromptTooLong, ConfigurationError: at once, before the first piece.
         """
-        prompt = self._encode(call, documents)
+        self._encode(call, documents)
         plan_of(capture or CaptureRequest(), self.layer_count)
 
         def produce(put: Any, cancel: Event) -> Generation:
-            return self._run([prompt], capture, Listener(text=put, cancel=cancel))[0]
+            return self._answer([(call, documents)], capture, Listener(text=put, cancel=cancel))[0]
 
         return TextStream(produce)
 
@@ -353,7 +383,7 @@ class HuggingFaceModel:
         """`stream` for `async for`. Everything, the prompt included, happens in a worker thread."""
 
         def produce(put: Any, cancel: Event) -> Generation:
-            return self._run([self._encode(call, documents)], capture, Listener(text=put, cancel=cancel))[0]
+            return self._answer([(call, documents)], capture, Listener(text=put, cancel=cancel))[0]
 
         return AsyncTextStream(produce)
 
@@ -370,15 +400,41 @@ class HuggingFaceModel:
         """
         return self._run([self._tokens(prompt, whose="a chat", chat=True)], capture, listener or Listener())[0]
 
+    def _answer(
+        self,
+        asked: Sequence[tuple[Call, Sequence[Document]]],
+        capture: CaptureRequest | None,
+        listener: Listener,
+        *,
+        batch: int = 0,
+    ) -> list[Generation]:
+        prompts = [self._encode(*each) for each in asked]
+        questions = None
+        if capture is not None and capture.question_logprobs:
+            questions = [self._question(*each) for each in asked]
+        if listener.locate is None:
+            listener.locate = self._locate
+        return self._run(prompts, capture, listener, batch=batch, questions=questions)
+
+    def _question(self, call: Call, documents: Sequence[Document]) -> Question:
+        asked, _ = cleaned(call, (), self._special)
+        return question_span(self._tokenizer, self.prompt(call, documents), asked.question, special=not self._chat)
+
     def _run(
-        self, prompts: list[list[int]], capture: CaptureRequest | None, listener: Listener, *, batch: int = 0
+        self,
+        prompts: list[list[int]],
+        capture: CaptureRequest | None,
+        listener: Listener,
+        *,
+        batch: int = 0,
+        questions: list[Question] | None = None,
     ) -> list[Generation]:
         plan = plan_of(capture or CaptureRequest(), self.layer_count)
         decoding = self._decoding
         if decoding.seed is not None and batch:
             decoding = replace(decoding, seed=decoding.seed + batch)  # else equal calls in two batches draw alike
         with self._lock:
-            return self._engine.run(prompts, decoding, plan, listener)
+            return self._engine.run(prompts, decoding, plan, listener, questions)
 
 
 def _stop_strings(stop: Sequence[str] | None) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ They return None: a hook that returns a value would replace the layer's output.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -32,12 +33,17 @@ class Window:
         states: layer number to (rows, keep, width).
         logits: (rows, keep, vocabulary), as the model returns them: after scaling and soft-capping, before any
             processing for sampling.
+        prompt_states: (rows, keep_of_prompt, width), the final layer's last positions in the first pass.
     """
 
-    def __init__(self, architecture: Architecture, layers: Sequence[int], *, keep: int = 1) -> None:
+    def __init__(
+        self, architecture: Architecture, layers: Sequence[int], *, keep: int = 1, keep_of_prompt: int = 0
+    ) -> None:
         self._architecture = architecture
         self._layers = tuple(layers)
         self._keep = keep
+        self._keep_of_prompt = keep_of_prompt
+        self.prompt_states: torch.Tensor | None = None
         self.states: dict[int, torch.Tensor] = {}
         self.logits: torch.Tensor | None = None
 
@@ -51,6 +57,10 @@ class Window:
 
         return hook
 
+    def _store_prompt(self, module: Any, args: Any, output: Any) -> None:
+        if self.prompt_states is None:
+            self.prompt_states = _first(output)[:, -self._keep_of_prompt :].detach().clone()
+
     def _store_input(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.states[0] = self._tail(args[0] if args else kwargs["hidden_states"])
 
@@ -63,6 +73,8 @@ class Window:
         parts = self._architecture
         with ExitStack() as stack:
             stack.callback(model.register_forward_hook(self._store_logits).remove)
+            if self._keep_of_prompt:
+                stack.callback(parts.decoder.register_forward_hook(self._store_prompt).remove)
             for layer in self._layers:
                 if layer == parts.layer_count:
                     # Not the last block: its output is not normed yet.
@@ -87,8 +99,10 @@ class TokenStatistics:
         self._normaliser = torch.logsumexp(logits, dim=-1)
         logp = logits - self._normaliser.unsqueeze(-1)
         self.entropy = torch.special.entr(logp.exp()).sum(dim=-1)
+        self.uniform_kl = -(logp.mean(dim=-1) + math.log(logits.shape[-1]))
         top = torch.topk(logp, min(max(top_k, 1), logits.shape[-1]), dim=-1)
         self.best = top.values[:, 0]
+        self.best_ids = top.indices[:, 0]
         self.top_logprobs = top.values[:, :top_k]
         self.top_ids = top.indices[:, :top_k]
 
@@ -102,28 +116,34 @@ class Tape:
 
     Attributes:
         ids: per step (rows,), the token that was chosen.
-        logprobs, entropies: per step (rows,).
+        logprobs, entropies, uniform_kls: per step (rows,).
         top_logprobs, top_ids: per step (rows, k).
-        best: per step (rows,), log-probability of the likeliest token.
+        best, best_ids: per step (rows,), the likeliest token and its log-probability.
         states: layer number to a list per step of (rows, width): the position that predicted the step's token.
             May hold one step more than `ids`: the last token's own state.
+        question_logprobs: a row each, (tokens,) of the question in its prompt; None where it is not known.
     """
 
     def __init__(self) -> None:
         self.ids: list[torch.Tensor] = []
         self.logprobs: list[torch.Tensor] = []
         self.entropies: list[torch.Tensor] = []
+        self.uniform_kls: list[torch.Tensor] = []
         self.top_logprobs: list[torch.Tensor] = []
         self.top_ids: list[torch.Tensor] = []
         self.best: list[torch.Tensor] = []
+        self.best_ids: list[torch.Tensor] = []
         self.states: dict[int, list[torch.Tensor]] = {}
+        self.question_logprobs: list[torch.Tensor | None] = []
 
     def add_token(self, statistics: TokenStatistics, ids: torch.Tensor) -> None:
         """One step's token and its numbers."""
         self.ids.append(ids)
         self.logprobs.append(statistics.logprob(ids))
         self.entropies.append(statistics.entropy)
+        self.uniform_kls.append(statistics.uniform_kl)
         self.best.append(statistics.best)
+        self.best_ids.append(statistics.best_ids)
         self.top_logprobs.append(statistics.top_logprobs)
         self.top_ids.append(statistics.top_ids)
 

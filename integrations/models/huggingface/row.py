@@ -7,8 +7,11 @@ from typing import Any
 
 from .answer import AnswerText, Detokenizer, answer_span, token_span
 
-Locate = Callable[[str], "tuple[int, int] | None"]
-"""Where in the text of an answer the part is that is judged: half-open character offsets; None for all of it."""
+Part = tuple[int, int]
+
+Locate = Callable[[str], Sequence[Part]]
+"""Where in the text of an answer the parts are that are judged: half-open character offsets, ascending. What lies
+between two parts is scaffolding. No part: all of it is judged."""
 
 
 class Row:
@@ -73,8 +76,19 @@ class Row:
     @property
     def span(self) -> tuple[int, int]:
         """Half-open token span of the answer."""
+        parts = self._parts()
+        return (parts[0][0], parts[-1][1]) if parts else answer_span(self.pieces, self.answer)
+
+    @property
+    def content(self) -> list[int]:
+        """Positions of the tokens that wrote some of the answer's content; `span` without its scaffolding."""
+        return sorted({place for part in self._parts() or [self.span] for place in range(*part)})
+
+    def _parts(self) -> list[Part]:
+        """Token spans of the parts that `locate` finds; [] for all of the answer."""
         start = self.answer.start
-        part = self._locate(self.answer.text) if self._locate is not None and start is not None else None
-        if part is None or start is None:
-            return answer_span(self.pieces, self.answer)
-        return token_span(self.pieces, start + part[0], start + part[1])
+        if self._locate is None or start is None:
+            return []
+        parts = self._locate(self.answer.text)
+        spans = [token_span(self.pieces, start + first, start + last) for first, last in parts]
+        return [span for span in spans if span[1] > span[0]]
