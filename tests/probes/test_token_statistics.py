@@ -27,7 +27,13 @@ def top(*logprobs: float | None) -> tuple[TopToken, ...]:
 def distribution(probabilities: list[float], tokens: int) -> TokenTrace:
     logs = [math.log(p) for p in probabilities]
     entropy = -sum(p * math.log(p) for p in probabilities)
-    return TokenTrace(logprobs=(logs[0],) * tokens, top=(top(*logs),) * tokens, entropy=(entropy,) * tokens)
+    from_uniform = -math.log(len(logs)) - sum(logs) / len(logs)
+    return TokenTrace(
+        logprobs=(logs[0],) * tokens,
+        top=(top(*logs),) * tokens,
+        entropy=(entropy,) * tokens,
+        uniform_kl=(from_uniform,) * tokens,
+    )
 
 
 def test_it_is_a_probe_and_names_what_it_gives() -> None:
@@ -71,6 +77,99 @@ def test_peaked_is_surer_than_uniform_in_every_signal() -> None:
         sure, unsure = peaked[name].score, uniform[name].score
         assert isinstance(sure, RawScore) and isinstance(unsure, RawScore), name
         assert sure.oriented > unsure.oriented, name
+
+
+def test_scaffolding_inside_the_span_is_left_out_of_everything() -> None:
+    # {"city": "Rome"}: braces and key are format, "Ro" and "me" (p = 1/2, 1/4) content.
+    format_token = (-7.0, top(-7.0, -7.5), 9.0, 0.0)
+    first, second = (
+        (math.log(0.5), top(math.log(0.5), math.log(0.3)), 1.0, 4.0),
+        (math.log(0.25), top(-1.0, -1.5), 2.0, 2.0),
+    )
+    rows = [format_token, format_token, first, format_token, second, format_token, format_token]
+    logprobs, tops, entropy, uniform_kl = zip(*rows, strict=True)
+    trace = TokenTrace(
+        logprobs=logprobs,
+        top=tops,
+        entropy=entropy,
+        uniform_kl=uniform_kl,
+        answer_start=1,
+        answer_end=6,
+        scaffold=(1, 3, 5),
+    )
+    alone = TokenTrace(logprobs=logprobs[2:5:2], top=tops[2:5:2], entropy=entropy[2:5:2], uniform_kl=uniform_kl[2:5:2])
+    got = measure(trace)
+    assert got == measure(alone)
+    assert all(signal.available for signal in got.values())
+    assert got["token.sum_logprob"].value == pytest.approx(math.log(1 / 8))
+    assert got["token.mean_entropy"].value == 1.5
+    assert got["token.self_certainty"].value == 3.0
+    assert got["token.count"].value == 2.0
+    nothing = measure(trace.model_copy(update={"scaffold": (1, 2, 3, 4, 5)}))
+    assert not any(signal.available for signal in nothing.values())
+
+
+def test_the_later_signals_worked_by_hand() -> None:
+    # p = 1/2, 1/8, 1/4 and 3/4 over two words, so the runner-up of each has the rest.
+    chances = (1 / 2, 1 / 8, 1 / 4, 3 / 4)
+    trace = TokenTrace(
+        logprobs=tuple(map(math.log, chances)),
+        top=tuple(top(*sorted((math.log(p), math.log(1 - p)), reverse=True)) for p in chances),
+        # KL(uniform || p) over two words: -ln 2 - (ln p + ln(1 - p))/2, so 0 for one half.
+        uniform_kl=tuple(-math.log(2.0) - math.log(p * (1 - p)) / 2 for p in chances),
+    )
+    got = {name: signal.value for name, signal in measure(trace).items()}
+    assert got["token.confidence_as_reward"] == pytest.approx(13 / 32)
+    assert got["token.median_logprob"] == pytest.approx(-1.5 * math.log(2.0))
+    assert got["token.low_share"] == 0.5  # one half is not below one half
+    # Products p(1-p): 1/4, 7/64, 3/16, 3/16.
+    logs = math.log(1 / 4) + math.log(7 / 64) + 2 * math.log(3 / 16)
+    assert got["token.self_certainty"] == pytest.approx(-math.log(2.0) - logs / 8)
+    assert got["token.first_margin"] == 0.0
+    assert got["token.min_margin"] == 0.0
+    assert got["token.mean_margin"] == pytest.approx((math.log(7.0) + 2 * math.log(3.0)) / 4)
+
+
+def test_a_row_of_log_probabilities_alone_gives_what_it_always_gave() -> None:
+    # What grading files hold: {"logprobs": [...]}.
+    got = {name: signal.value for name, signal in measure(TokenTrace(logprobs=(-0.5, -1.5, -0.25))).items()}
+    assert got["token.mean_logprob"] == pytest.approx(-0.75)
+    assert got["token.min_logprob"] == -1.5
+    assert got["token.sum_logprob"] == -2.25
+    assert got["token.first_logprob"] == -0.5
+    assert got["token.perplexity"] == pytest.approx(math.exp(0.75))
+    assert got["token.count"] == 3.0
+    for name in ("mean_entropy", "max_entropy", "mean_entropy_top2", "mean_margin", "first_margin", "self_certainty"):
+        assert got[f"token.{name}"] is None, name
+
+
+def test_the_first_names_stand_where_they_stood() -> None:
+    assert TokenStatistics().signal_names[:11] == (
+        "token.mean_logprob",
+        "token.min_logprob",
+        "token.sum_logprob",
+        "token.first_logprob",
+        "token.perplexity",
+        "token.mean_entropy",
+        "token.max_entropy",
+        "token.mean_entropy_top5",
+        "token.max_entropy_top5",
+        "token.mean_margin",
+        "token.count",
+    )
+
+
+@pytest.mark.parametrize("bad", [None, math.nan, math.inf, -1.0])
+def test_an_unusable_divergence_leaves_the_rest(bad: float | None) -> None:
+    got = measure(TokenTrace(logprobs=(-1.0, -1.0), uniform_kl=(3.0, bad)))
+    assert not got["token.self_certainty"].available
+    assert got["token.mean_logprob"].value == -1.0
+
+
+def test_a_hole_after_the_first_token_leaves_its_margin() -> None:
+    got = measure(TokenTrace(logprobs=(-1.0, -1.0), top=(top(-1.0, -2.5), top(-1.0))))
+    assert got["token.first_margin"].value == 1.5
+    assert not got["token.min_margin"].available
 
 
 def test_one_bad_token_among_fifty_shows_in_min() -> None:
