@@ -12,7 +12,7 @@ from demur.core.call import Call
 from demur.core.decision import Stage
 from demur.core.errors import ConfigurationError
 from demur.core.evidence import Evidence
-from demur.core.response import Response, TokenTrace
+from demur.core.response import Response, TokenTrace, TopToken
 from demur.core.signal import Direction, RawScore, Signal, Unavailable
 from demur.probes.fit_head import fit_head
 from demur.probes.prefix_confidence import (
@@ -187,6 +187,28 @@ def test_the_hook_sees_what_the_finished_trace_shows(logprobs: list[float | None
     known = {place: score.value if isinstance(score, RawScore) else None for place, score in along}
     assert set(known) - set(judged) <= {len(logprobs)}  # the end of the output, which a hook cannot know
     assert all(known[place] == score for place, score in judged.items())
+
+
+def test_the_score_is_shown_the_prefix_of_the_finished_trace() -> None:
+    shown: list[TokenTrace] = []
+
+    def look(prefix: TokenTrace) -> RawScore | Unavailable:
+        shown.append(prefix)
+        return RawScore(value=0.0)
+
+    tops = tuple((TopToken(token="x", logprob=-0.1 * place),) for place in range(4))
+    bare = TokenTrace(tokens=tuple("abcd"), logprobs=(-1.0, None, -3.0, -4.0))
+    full = bare.model_copy(update={"top": tops, "entropy": (0.1, 0.2, 0.3, 0.4), "uniform_kl": (4.0, 3.0, 2.0, 1.0)})
+    for trace in (bare, full):
+        watch = EarlyStop(-1.0, EVERY_TWO, look).begin()
+        for place in range(4):
+            more = (
+                {"top": full.top[place], "entropy": full.entropy[place], "uniform_kl": full.uniform_kl[place]}
+                if trace is full
+                else {}
+            )
+            watch(trace.tokens[place], trace.logprobs[place], **more)  # type: ignore[arg-type]
+    assert shown == [prefix_trace(trace, length) for trace in (bare, full) for length in (2, 4)]
 
 
 @pytest.mark.parametrize(

@@ -40,17 +40,16 @@ RISING = [1.0, 3.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 5.0, 6.0]
 
 
 def test_windows_worked_by_hand() -> None:
-    got = measure(with_confidence([4.0, 1.0, 1.0, 4.0, 7.0]))
-    # Windows of three: 2, 2, 4.
+    got = measure(with_confidence([4.0, 1.0, 1.0, 7.0, 4.0]))
+    # Windows of three: 2, 3, 4.
     assert got["trajectory.lowest_window"].value == pytest.approx(2.0)
     assert got["trajectory.tail"].value == pytest.approx(4.0)
     assert got["trajectory.mean_logprob"].value == pytest.approx(-(17.0 / 5 - 0.5))
     assert got["trajectory.log_tokens"].value == pytest.approx(math.log(6))
-    # A tenth of three windows is the lowest one; two thirds are two: (2 + 2)/2.
+    # A tenth of three windows is less than one: the lowest.
     assert got["trajectory.bottom_share"].value == pytest.approx(2.0)
-    assert measure(with_confidence([4.0, 1.0, 1.0, 4.0, 7.0]), bottom=1.0)[
-        "trajectory.bottom_share"
-    ].value == pytest.approx(8.0 / 3)
+    wider = measure(with_confidence([4.0, 1.0, 1.0, 7.0, 4.0]), bottom=0.7)
+    assert wider["trajectory.bottom_share"].value == pytest.approx(2.5)
 
 
 def test_bottom_share_takes_the_lowest_tenth_of_the_windows() -> None:
