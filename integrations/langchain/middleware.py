@@ -54,7 +54,8 @@ class DemurMiddleware(AgentMiddleware[DemurState, Any, Any]):
         tenant: whose calls these are.
         tools: tool name → `ToolPolicy`, `AgentTool` (with a task of its own), a mapping of their fields, or just the
             side effects ("irreversible"). `[tools.NAME]` in the settings counts as well; the graver wins.
-        larger: models to escalate a final answer to, by the names that have a price in `costs.escalate`.
+        larger: models to escalate a final answer to, by the names that have a price in `costs.escalate`; none may be
+            called "model".
         on_defer: "interrupt" pauses the graph until a human decides, here or in the queue; it needs a checkpointer.
             "message" tells the agent that the call waits, and it goes on.
         format: of interrupts: LangChain's ("hitl") or the Agent Inbox's.

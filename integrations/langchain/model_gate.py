@@ -22,7 +22,7 @@ from ...router.steps import Plan, Step, blocking
 from .handler_model import AsyncHandler, Drafts, Handler, HandlerModel, call_response
 from .messages import STAMP, call_messages, fresh_id, plain_answer, stamp, stamped, unanswered, with_unique_ids
 from .news import with_news
-from .options import AgentOptions
+from .options import SMALL, AgentOptions
 from .scores import score_entry
 from .wording import Wording
 
@@ -46,7 +46,7 @@ class ModelGate:
         call = self._call(request, conversation)
         held = effective_mode(self.options.router.settings, call) is Mode.ENFORCE
         drafts = Drafts()
-        model = self._model("model", request, drafts, held, handler, ahandler)
+        model = self._model(SMALL, request, drafts, held, handler, ahandler)
         draft: Generation = yield Step(run=lambda: model.generate(call), arun=lambda: model.agenerate(call))
         response = drafts.found[draft.response.id]
         update: dict[str, Any] = {}
@@ -73,7 +73,7 @@ class ModelGate:
         handler: Handler | None,
         ahandler: AsyncHandler | None,
     ) -> HandlerModel:
-        arm = ANSWER_ARM if name == "model" else escalate_arm(name)
+        arm = ANSWER_ARM if name == SMALL else escalate_arm(name)
         return HandlerModel(
             name=name,
             request=request,
@@ -83,7 +83,7 @@ class ModelGate:
             prices=self.options.prices.get(name, (0.0, 0.0)),
             held=held,
             logprobs=self._logprobs(),
-            is_larger=name != "model",
+            is_larger=name != SMALL,
             capture=self.options.router.assessor(self.options.task).capture_request(arm),
         )
 

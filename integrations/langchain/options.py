@@ -16,6 +16,8 @@ from ...router.router import Router
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+SMALL = "model"
+"""The name of the agent's own model, beside those of larger ones."""
 FORMATS = ("hitl", "agent_inbox")
 DEFERRALS = ("interrupt", "message")
 
@@ -84,8 +86,8 @@ class AgentOptions:
             except ConfigurationError as error:
                 refuse(f"tools[{name!r}].loss", tool.loss, f"it does not go with the costs: {error}")
         for name, pair in self.prices.items():
-            if name != "model" and name not in self.larger:
-                refuse("prices", name, f"name 'model' or a larger model{_close(name, ['model', *self.larger])}")
+            if name != SMALL and name not in self.larger:
+                refuse("prices", name, f"name {SMALL!r} or a larger model{_close(name, [SMALL, *self.larger])}")
             if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(p, int | float) for p in pair)):
                 refuse(f"prices[{name!r}]", pair, "give (money per token in, money per token out)")
 
@@ -93,6 +95,8 @@ class AgentOptions:
         priced = self.router.settings.policy_for(self.task).costs.escalate
         for name, model in self.larger.items():
             _check_name("larger", name)
+            if name == SMALL:
+                refuse("larger", name, f"{SMALL!r} names the agent's own model, in `prices` too; use another name")
             if not hasattr(model, "bind_tools") or not hasattr(model, "ainvoke"):
                 refuse(f"larger[{name!r}]", model, "it must be a LangChain chat model")
             if name not in priced:

@@ -44,6 +44,7 @@ from demur.testing import FrozenRouter, ScriptedChatModel
         ({"tools": {"refund": {"task": ""}}}, "task"),
         ({"larger": {"big": object()}}, "larger"),
         ({"larger": {"bog": ScriptedChatModel(turns=[])}}, "did you mean 'big'"),
+        ({"larger": {"model": ScriptedChatModel(turns=[])}}, "names the agent's own model"),
         ({"prices": {"modle": (1.0, 1.0)}}, "did you mean 'model'"),
         ({"prices": {"model": 1.0}}, "money per token"),
     ],
