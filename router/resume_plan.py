@@ -161,6 +161,8 @@ class Resuming:
     def _approved(self, through: Resumption, tool: Tool) -> Plan[Result[Any]]:
         """Take the run, then run the tool: the effect is keyed as the call was, whoever resumes it."""
         run_id, taken = through.run.id, []
+        call = through.run.call.model_copy(update={"arguments": through.arguments})
+        site: Site = yield blocking(self.site, call)  # before it is taken: if this fails, the run keeps waiting
         try:
             yield blocking(lambda: taken.append(self.log.resume(run_id, this_process())))
         except StaleItem:
@@ -174,23 +176,22 @@ class Resuming:
                 yield from self.break_off(run_id, error)
             raise
         mine: Resumption = taken[0]
-        call = mine.run.call.model_copy(update={"arguments": mine.arguments})
-        site = self.site(call)
         course = ApprovedCourse(site, call, run_id, 0.0, tool, spent=mine.run.cost, through=mine)
         return (yield from self.carry(run_id, course))
 
     def _changed(self, run: Run, through: Resumption, tool: Tool) -> Plan[Result[Any]]:
         """The edited call is a run of its own, gated by its own policy; this run waits until that one ends."""
+        effects: SideEffects = yield blocking(self._effects, run.call, through.tool_name, tool)
         became = run.call.model_copy(
             update={
                 "tool_name": through.tool_name,
                 "arguments": through.arguments,
                 # The same edit is the same call, however often it is tried and by whom.
                 "idempotency_key": f"edited:{run.id}",
-                "side_effects": self._effects(run.call, through.tool_name, tool),
+                "side_effects": effects,
             }
         )
-        site = self.site(became)
+        site: Site = yield blocking(self.site, became)
         child = Run(call=became, parent_id=run.id, created_at=self.log.clock.now())
         try:
             started: Run = yield blocking(self.log.start, child, site.mode, site.owner)

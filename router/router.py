@@ -178,7 +178,8 @@ class Router(GradingRouter, ResumingRouter):
         mode: Mode | None,
     ) -> Plan[Result[Any]]:
         check_call(call, tool, proposal, exclude, model, larger)
-        site = self.site(call, model=model, larger=larger, mode=mode)
+        # In a worker thread where it is async: the first fingerprint of a model reads its weight files.
+        site: Site = yield blocking(self.site, call, model=model, larger=larger, mode=mode)
         run = Run(call=call, created_at=self.clock.now())
         model_name = site.model.name if site.model is not None else None
         try:
