@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from ...core.database import Database
 from ...core.database.outcome_log import OutcomeLog
@@ -71,7 +71,10 @@ class LearnedHeads:
         self._loaded: dict[tuple[str, str, str], tuple[int, LearnedHead | None]] = {}
 
     def get(self, tenant: str, task: str, arm: str, identity: str) -> LearnedHead | None:
-        """The newest head, in use or not.
+        """The newest head, in use or not; None where outcomes of its task were taken back since it was fitted.
+
+        So a head that rests on what does not count any more is never used, whatever became of whoever took it back
+        before `forget` (a crash between the two, say).
 
         Raises:
             BadInput: what is stored cannot be read back.
@@ -80,9 +83,10 @@ class LearnedHeads:
         key = (tenant, task, scope_of(arm, identity))
         where = _where(*key)
         with self.database.reading() as connection:
-            version = connection.execute(select(learned.c.version).where(*where)).scalar_one_or_none()
-            if version is None:
+            known = connection.execute(select(learned.c.version, learned.c.through).where(*where)).one_or_none()
+            if known is None or _taken_back_since(connection, task, known.through):
                 return None
+            version: int = known.version
             if key in self._loaded and self._loaded[key][0] == version:
                 return self._loaded[key][1]
             state = connection.execute(select(learned.c.state).where(*where)).scalar_one()
@@ -100,12 +104,7 @@ class LearnedHeads:
         where = _where(found.tenant, found.task, found.scope)
         values = {"through": found.through, "state": _written(found), "updated_at": self.clock.now()}
         with self.database.transaction() as connection:
-            if connection.execute(
-                select(outcomes.c.id)
-                .where(outcomes.c.change > found.through, outcomes.c.retracted_at.is_not(None))
-                .where(outcomes.c.task == found.task)
-                .limit(1)
-            ).first():
+            if _taken_back_since(connection, found.task, found.through):
                 return False
             known = connection.execute(
                 select(learned.c.through, learned.c.version).where(*where).with_for_update()
@@ -136,6 +135,16 @@ class LearnedHeads:
         with self.database.reading() as connection:
             rows = connection.execute(query.order_by(learned.c.tenant, learned.c.task, learned.c.scope)).all()
         return [_read(row.state, row.tenant, row.task, json.loads(row.state)["identity"]) for row in rows]
+
+
+def _taken_back_since(connection: Connection, task: str, through: int) -> bool:
+    """Was an outcome of the task taken back after the change of this number?"""
+    query = (
+        select(outcomes.c.id)
+        .where(outcomes.c.change > through, outcomes.c.retracted_at.is_not(None), outcomes.c.task == task)
+        .limit(1)
+    )
+    return connection.execute(query).first() is not None
 
 
 def _where(tenant: str, task: str, scope: str) -> tuple[Any, ...]:

@@ -446,6 +446,33 @@ def test_a_head_fitted_while_its_outcomes_were_taken_back_is_not_kept(make_route
     assert router.run(Call.ask("?")).confidence.is_prior
 
 
+def test_a_head_is_not_used_once_its_outcomes_were_taken_back_though_nobody_came_to_forget_it(make_router, scripted):
+    """As if whoever took the grades back was killed right after."""
+    draw = random.Random(5)
+    replies = [(f"answer {number}", -draw.random() * 3) for number in range(60)]
+    settings = {"learning": {"refit_growth": 0.0}}
+    router = make_router(scripted(replies), mode="shadow", artefact=None, settings=settings)
+    for number, (text, logprob) in enumerate(replies):
+        result = router.run(Call.ask(f"question {text}"))
+        name = "wrong grader" if number < 10 else "unit"
+        router.record_outcome(result.response_id, logprob > -1.2, source="test", source_name=name)
+    router.learn()
+    other = make_router(scripted(), mode="shadow", artefact=None, settings=settings)
+    assert not router.run(Call.ask("?")).confidence.is_prior
+    assert not other.run(Call.ask("?")).confidence.is_prior
+    assert other.queue.outcomes.retract("test", source_name="wrong grader", task="another task") == 0
+    assert not router.run(Call.ask("?")).confidence.is_prior
+    assert other.queue.outcomes.retract("test", source_name="wrong grader") == 10
+    assert len(router.learning.heads.all()) == 1  # it is still there
+    again = make_router(scripted(), mode="shadow", artefact=None, settings=settings)
+    for each in (router, other, again):
+        assert each.run(Call.ask("?")).confidence.is_prior
+    (found,) = again.learn()
+    assert found.head.labels == 50
+    for each in (router, other, again):
+        assert each.run(Call.ask("?")).confidence.calibrator == found.calibrator
+
+
 def test_hidden_scores_are_logged_as_signals(head_of):
     """What the artefact's hidden-state probes said, so that a head learned from the log can read it."""
     from demur.router.assessor import scores_of
