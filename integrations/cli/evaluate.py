@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,12 +19,13 @@ from .collecting import answering_model, configured, evidence_folder, progress_b
 if TYPE_CHECKING:
     from ...evaluation.graders.registry import VersionedGrader
     from ...probes.artefact import Artefact
+    from ...router.pipelines.table import GradedTable
 
 
 def evaluate(
     data: Annotated[Path, typer.Option(help="JSONL: {id, question, answers}, or {id, prompt, response, correct}")],
     artefact: Annotated[Path, typer.Option(help="folder that `demur fit` wrote")],
-    out: Annotated[Path, typer.Option(help="folder for scores.jsonl and metrics.json")],
+    out: Annotated[Path, typer.Option(help="folder for scores.jsonl, metrics.json and report.html")],
     model: Annotated[
         str | None, typer.Option(help="who answers the questions: the model that the artefact was fitted for")
     ] = None,
@@ -41,14 +45,18 @@ def evaluate(
     allow_overlap: Annotated[
         bool, typer.Option("--allow-overlap", help="measure on rows that were fitted on, too: the figures flatter")
     ] = False,
+    examples: Annotated[
+        bool, typer.Option("--examples/--no-examples", help="quote a handful of questions and answers in report.html")
+    ] = True,
 ) -> None:
     """Score rows with an artefact and measure how good the scores are."""
     from ...probes.artefact import Artefact
     from ...router.pipelines.evaluate import check_overlap, evaluate_artefact
     from ...router.pipelines.fit import extractor_of
     from ...router.pipelines.gather import are_graded, check_rows, gather
-    from ...router.pipelines.output import check_out, write_results
+    from ...router.pipelines.output import REPORT, check_out, write_report, write_results
     from ...router.pipelines.rows import read_rows
+    from ...router.reports.page import Provenance, report
 
     check_out(out)
     fitted = Artefact.load(artefact)
@@ -65,7 +73,28 @@ def evaluate(
         graded = gather(rows, answering, judge, evidence_folder(cache), binding=fitted.binding, progress=progress)
     found = evaluate_artefact(fitted, graded, seed=seed, overlapping=len(overlapping))
     write_results(out, found.scores, found.metrics)
-    _show(found.metrics, out, len(overlapping))
+    source = Provenance(_command(), judging_seconds=_judging_seconds(fitted, graded), seed=seed)
+    write_report(out, report(found, graded, fitted, source, examples=examples))
+    _show(found.metrics, len(overlapping))
+    said = f"scores.jsonl and metrics.json are in {out}; the report for people: {out / REPORT}"
+    Console().print(Text(printable(said, 1000)), soft_wrap=True)
+
+
+def _command() -> str:
+    """The command line as typed."""
+    return shlex.join(["demur", *sys.argv[1:]])
+
+
+def _judging_seconds(artefact: Artefact, rows: GradedTable) -> float:
+    """What it takes to turn the signals of all rows into confidences."""
+    from ...core.decision import Stage
+    from ...router.pipelines.fit import ANSWER
+
+    head = artefact.head(ANSWER, Stage.AFTER)
+    assert head is not None  # evaluate_artefact refuses otherwise
+    start = time.perf_counter()
+    head.predict_table(rows.table)
+    return time.perf_counter() - start
 
 
 def _grader(
@@ -98,18 +127,23 @@ def _bound_refusal(version: str) -> str | None:
     return refusal if mark else None
 
 
-def _show(metrics: dict[str, dict[str, Any]], out: Path, overlapping: int) -> None:
+def _show(metrics: dict[str, dict[str, Any]], overlapping: int) -> None:
+    """The figures in groups, each with its interval."""
+    from ...router.reports.metric_groups import grouped
+
     console = Console()
     table = Table(title="95 % intervals")
     for name in ("metric", "value", "low", "high", "n"):
         table.add_column(name, justify="left" if name == "metric" else "right")
-    for name, row in metrics.items():
-        cells = (name, *(_number(row[key]) for key in ("value", "low", "high", "n")))
-        table.add_row(*(Text(printable(cell, 200)) for cell in cells))
+    for group in grouped(metrics):
+        table.add_section()
+        table.add_row(Text(group.title, style="bold"))
+        for figure in group.figures:
+            cells = (f"  {figure.name}", *(_number(figure.row[key]) for key in ("value", "low", "high", "n")))
+            table.add_row(*(Text(printable(cell, 200)) for cell in cells))
     console.print(table)
     if overlapping:
         console.print(Text(f"note: {overlapping} rows were used for fitting; these figures flatter"))
-    console.print(Text(printable(f"scores.jsonl and metrics.json are in {out}", 500)), soft_wrap=True)
 
 
 def _number(value: float | int | None) -> str:

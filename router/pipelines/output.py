@@ -14,6 +14,7 @@ from ...core.errors import BadInput, StoreError
 
 SCORES = "scores.jsonl"
 METRICS = "metrics.json"
+REPORT = "report.html"
 
 # Allowed inside JSON strings, but many readers take them for the end of a line.
 _LINE_ENDS = {ord(character): f"\\u{ord(character):04x}" for character in "\u0085\u2028\u2029"}
@@ -46,7 +47,8 @@ def check_out(folder: Path) -> None:
 
 
 def write_results(folder: Path, scores: Sequence[Mapping[str, Any]], metrics: Mapping[str, Any]) -> None:
-    """Write `scores.jsonl` and `metrics.json`; older ones are replaced, nothing else in the folder is touched.
+    """Write `scores.jsonl` and `metrics.json`; older ones are replaced, nothing else in the folder is touched but an
+    older `report.html`, which is removed: it tells of other figures.
 
     Raises:
         BadInput: see `check_out`.
@@ -54,7 +56,21 @@ def write_results(folder: Path, scores: Sequence[Mapping[str, Any]], metrics: Ma
     """
     check_out(folder)
     lines = "".join(json_line(score) + "\n" for score in scores)
-    files = {SCORES: lines, METRICS: json.dumps(metrics, indent=1, allow_nan=False) + "\n"}
+    _write(folder, {SCORES: lines, METRICS: json.dumps(metrics, indent=1, allow_nan=False) + "\n"}, stale=REPORT)
+
+
+def write_report(folder: Path, page: str) -> None:
+    """Write `report.html` beside the results; they come first, so that no fault of a picture can lose them.
+
+    Raises:
+        BadInput: see `check_out`.
+        StoreError: the disk did not take it.
+    """
+    check_out(folder)
+    _write(folder, {REPORT: page})
+
+
+def _write(folder: Path, files: Mapping[str, str], *, stale: str | None = None) -> None:
     drafts: dict[Path, Path] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,6 +82,8 @@ def write_results(folder: Path, scores: Sequence[Mapping[str, Any]], metrics: Ma
                 file.flush()
                 os.fsync(file.fileno())
             Path(draft).chmod(0o644)
+        if stale is not None:
+            (folder / stale).unlink(missing_ok=True)
         for target, draft in drafts.items():
             os.replace(draft, target)
     except OSError as error:

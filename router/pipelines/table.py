@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...core.call import Call
 from ...core.errors import BadInput
 from ...core.evidence import Evidence
-from ...core.response import Response, TokenTrace
+from ...core.response import Cost, Response, TokenTrace
 from ...core.signal import Signal
 from ...evaluation.near_duplicates import question_groups
 from ...probes.signal_table import SignalTable
@@ -37,6 +37,8 @@ class GradedTable:
         correct: (n,) right or wrong.
         groups: (n,) the same question, or near-duplicates, share a number.
         data: SHA-256 of ids, questions, responses and grades.
+        questions: what was asked, for people; empty where the table does not say.
+        costs: of each response with everything that was read off the model meanwhile; empty where it is not known.
     """
 
     ids: tuple[str, ...]
@@ -45,6 +47,8 @@ class GradedTable:
     correct: NDArray[np.bool_]
     groups: NDArray[np.int64]
     data: str
+    questions: tuple[str, ...] = ()
+    costs: tuple[Cost, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -69,7 +73,12 @@ def collected_table(rows: Sequence[CollectedRow], correct: Sequence[bool] | NDAr
         [row.hidden for row in rows],
     )
     return _graded(
-        [row.id for row in rows], [row.question for row in rows], [row.response for row in rows], table, grades
+        [row.id for row in rows],
+        [row.question for row in rows],
+        [row.response for row in rows],
+        table,
+        grades,
+        [Cost(tokens_in=row.tokens_in, tokens_out=row.tokens_out, seconds=row.seconds) for row in rows],
     )
 
 
@@ -113,6 +122,7 @@ def _graded(
     responses: Sequence[str],
     table: SignalTable,
     correct: NDArray[np.bool_],
+    costs: Sequence[Cost] = (),
 ) -> GradedTable:
     return GradedTable(
         ids=tuple(ids),
@@ -121,6 +131,8 @@ def _graded(
         correct=correct,
         groups=question_groups(list(questions)),
         data=data_hash(zip(ids, questions, responses, correct.tolist(), strict=True)),
+        questions=tuple(questions),
+        costs=tuple(costs),
     )
 
 
