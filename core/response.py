@@ -62,7 +62,9 @@ class TokenTrace(Record):
             raise ValueError(f"answer span [{self.answer_start}, {end}) lies outside the {count} tokens")
         inside = range(self.answer_start, end)
         if list(self.scaffold) != sorted(set(self.scaffold)) or any(place not in inside for place in self.scaffold):
-            raise ValueError(f"scaffold {self.scaffold[:20]} must ascend within the answer span [{inside.start}, {end})")
+            raise ValueError(
+                f"scaffold {self.scaffold[:20]} must ascend within the answer span [{inside.start}, {end})"
+            )
         return self
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from ...probes.lens import LensProbe
 from ...probes.prompt_statistics import PromptStatistics
 from ...probes.token_statistics import TokenStatistics
 from ..assessor import measure
+from .asking import Asked, asked_of
 from .evidence_cache import CollectedRow, EvidenceCache
 from .rows import QuestionRow
 
@@ -25,8 +26,10 @@ Progress = Callable[[int, int], None]
 """Told (rows done, rows in all)."""
 
 
-def documents_hash(documents: Sequence[Document]) -> str:
-    """SHA-256 of what a model is shown of the passages, in their order; "" for none."""
+def documents_hash(documents: Sequence[Document], call: Call | None = None) -> str:
+    """SHA-256 of what a model is shown beside the question: passages in their order, and tools; "" for none."""
+    if call is not None and call.tools:
+        return content_hash([[document.text for document in documents], list(call.tools)])
     return content_hash([document.text for document in documents]) if documents else ""
 
 
@@ -70,6 +73,9 @@ class Collector:
             "float16": float16,
             "format": 1,
         }
+        extractor = getattr(model, "answer_extractor", None)
+        if extractor not in (None, "first-stop/1"):
+            self.settings["extractor"] = extractor
         self.cache = EvidenceCache(cache_folder, self.settings, float16=float16)
 
     def collect(
@@ -77,18 +83,25 @@ class Collector:
         rows: Sequence[QuestionRow],
         *,
         documents: Mapping[str, Sequence[Document]] | None = None,
+        passages: Mapping[str, str] | None = None,
         progress: Progress = silent,
     ) -> list[CollectedRow]:
         """Evidence for every row, in their order; rows collected earlier are read from the cache.
+
+        Args:
+            documents: what each row is shown, by its id, in place of what it names itself.
+            passages: texts that rows name by `meta.passage_id`.
 
         Raises:
             BadInput: a question cannot be put to this model; the message names the row.
             ModelError: the model failed. What was collected before is kept.
         """
         known = self.cache.load()
-        passages = documents or {}
-        # The same question with other passages is another prompt.
-        wanted = {row.id: (row.question, documents_hash(passages.get(row.id, ()))) for row in rows}
+        asked = {row.id: each for row, each in zip(rows, asked_of(rows, passages), strict=True)}
+        if documents is not None:
+            asked = {name: replace(each, documents=tuple(documents.get(name, ()))) for name, each in asked.items()}
+        # The same question with other passages or tools is another prompt.
+        wanted = {row.id: (row.question, documents_hash(asked[row.id].documents, asked[row.id].call)) for row in rows}
         fresh = {
             name: known[name]
             for name, asked in wanted.items()
@@ -96,18 +109,18 @@ class Collector:
         }
         waiting = [row for row in rows if row.id not in fresh]
         # Rows of like length share a batch, so that little is padded.
-        waiting.sort(key=lambda row: (len(row.question), row.id))
+        waiting.sort(key=lambda row: (len(row.question) + asked[row.id].length, row.id))
         progress(len(fresh), len(rows))
         for start in range(0, len(waiting), self.batch_size):
             batch = waiting[start : start + self.batch_size]
-            collected = self._ask(batch, passages)
+            collected = self._ask(batch, [asked[row.id] for row in batch])
             fresh.update({row.id: row for row in self.cache.append(collected)})
             progress(len(fresh), len(rows))
         return [fresh[row.id] for row in rows]
 
-    def _ask(self, batch: Sequence[QuestionRow], documents: Mapping[str, Sequence[Document]]) -> list[CollectedRow]:
-        calls = [Call.ask(row.question) for row in batch]
-        passages = [tuple(documents.get(row.id, ())) for row in batch]
+    def _ask(self, batch: Sequence[QuestionRow], asked: Sequence[Asked]) -> list[CollectedRow]:
+        calls = [each.call for each in asked]
+        passages = [each.documents for each in asked]
         generations = self._together(calls, passages)
         if generations is None:
             generations = [self._alone(*each) for each in zip(batch, calls, passages, strict=True)]
@@ -154,7 +167,7 @@ class Collector:
             tokens_in=cost.tokens_in,
             tokens_out=cost.tokens_out,
             seconds=cost.seconds,
-            documents=documents_hash(documents),
+            documents=documents_hash(documents, call),
         )
 
     def _signals(self, evidence: Evidence) -> list[Signal]:

@@ -1,0 +1,50 @@
+"""Ask the models: `python benchmarks/confidence/collect.py --data DIR [--task NAME] [--model NAME] [--limit N]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from raw_evidence import RawEvidence
+from tasks import TASKS, Task, all_rows, capture_for
+
+from demur.router.pipelines.asking import asked_of
+
+RAW = Path.home() / ".cache" / "demur" / "raw"
+
+
+def collect(
+    task: Task, data: Path, *, model: str | None = None, limit: int | None = None, test_only: bool = False
+) -> None:
+    rows = all_rows(task, data)
+    if test_only:
+        rows = rows[task.fit :]
+    asked = asked_of(rows, task.read_passages(data))
+    loaded = task.load_model(model)
+    raw = RawEvidence(RAW, loaded, capture_for(loaded))
+    pairs = list(zip([row.id for row in rows], asked, strict=True))[:limit]
+    started = time.monotonic()
+    before = len(raw.known())
+
+    def told(done: int, total: int) -> None:
+        spent = time.monotonic() - started
+        speed = (done - before) / max(spent, 1e-9)
+        print(f"{task.name} {loaded.name}: {done} of {total}, {speed:.2f} rows/s, {spent:.0f} s", flush=True)
+
+    raw.collect(pairs, batch_size=task.batch_size, progress=told)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--task", choices=[*TASKS], action="append")
+    parser.add_argument("--model")
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--test-only", action="store_true")
+    args = parser.parse_args()
+    for name in args.task or TASKS:
+        collect(TASKS[name], args.data, model=args.model, limit=args.limit, test_only=args.test_only)
