@@ -107,40 +107,32 @@ def compare(data: Judged, *, seed: int = 0) -> Comparison:
     if mean is not None and np.isfinite(mean[there]).all():
         methods.append(("raw, per token", "exp of the mean log-probability", np.exp(np.minimum(mean[there], 0.0))))
     missing: list[str] = []
-    for name, note, kind in (
-        ("histogram", "25 equal bins of raw confidence", HistogramRegression),
-        ("kernel regression", "Nadaraya–Watson on raw confidence", KernelRegression),
-    ):
-        try:
-            fitted = cross_fitted(kind, clipped, data.correct[there], data.groups[there], seed=seed)
-        except NotEnoughLabels:
-            missing.append(f"There are too few right or wrong rows to cross-fit: {name} is left out.")
-            continue
-        methods.append((name, f"{note}; cross-fitted on these very rows", fitted))
+    try:
+        folds = grouped_folds(data.groups[there], data.correct[there], _FOLDS, seed)
+    except NotEnoughLabels:
+        missing.append("There are too few right or wrong rows to cross-fit histogram and kernel regression.")
+    else:
+        for name, note, kind in (
+            ("histogram", "25 equal bins of raw confidence", HistogramRegression),
+            ("kernel regression", "Nadaraya–Watson on raw confidence", KernelRegression),
+        ):
+            fitted = cross_fitted(kind(SUM_LOGPROB), clipped, data.correct[there], folds)
+            methods.append((name, f"{note}; cross-fitted on these very rows", fitted))
     left_out = data.n - int(there.sum())
     if left_out:
         missing.append(f"{left_out} rows without log-probabilities are left out of this comparison.")
     return Comparison(there, _measured(methods, data, there, seed), tuple(missing))
 
 
-def cross_fitted(
-    kind: type[HistogramRegression] | type[KernelRegression],
-    total: Floats,
-    correct: Floats,
-    groups: NDArray[np.integer],
-    *,
-    seed: int = 0,
-) -> Floats:
-    """(m,) predictions, each by a fit on the rows of other folds; groups stay whole.
+def cross_fitted(baseline: Baseline, total: Floats, correct: Floats, folds: NDArray[np.int64]) -> Floats:
+    """(m,) predictions, each by a fit on the rows of other folds.
 
-    Raises:
-        NotEnoughLabels: no folds can be made in which both classes are met.
+    Args:
+        baseline: reads `SUM_LOGPROB`; fitted anew for each fold.
     """
-    folds = grouped_folds(groups, correct, _FOLDS, seed)
     found = np.empty(total.size)
     for fold in np.unique(folds):
         held_out = folds == fold
-        baseline: Baseline = kind(SUM_LOGPROB)
         baseline.fit({SUM_LOGPROB: total[~held_out]}, correct[~held_out])
         found[held_out] = baseline.predict({SUM_LOGPROB: total[held_out]})
     return np.clip(found, 0.0, 1.0)  # a weighted mean of ones can come out above 1 by rounding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .curves import FEWEST_ROWS, NARROWEST, WIDEST, histogram, reliability
+from .curves import NARROWEST, WIDEST, histogram, reliability
 from .figure import Figure, Table
 from .judged import Judged
 from .svg import Axis, Chart, share_axis
@@ -25,9 +25,13 @@ def reliability_figure(data: Judged, *, seed: int = 0) -> Figure:
         share_axis("share that was right"),
     )
     chart.line((0.0, 1.0), (0.0, 1.0), "c4 dotted", name="what the confidence promises")
-    if np.isfinite(curve.low).all():
-        chart.band(list(curve.confidence), list(curve.low), list(curve.high), "c1", name="95 % band")
-    chart.line(list(curve.confidence), list(curve.observed), "c1", name="what happened (smooth)")
+    for part in curve.parts():
+        if np.isfinite(curve.low[part]).all():
+            chart.band(list(curve.confidence[part]), list(curve.low[part]), list(curve.high[part]), "c1")
+        chart.line(list(curve.confidence[part]), list(curve.observed[part]), "c1")
+    if np.isfinite(curve.low).any():
+        chart.key("band", "c1", "95 % band")
+    chart.key("line", "c1", "what happened (smooth)")
     shown = np.arange(0, curve.confidence.size, max(1, round(curve.confidence.size / _TABLE_ROWS)))
     table = Table(
         ("confidence", "share right", "95 % band", "rows behind it"),
@@ -51,7 +55,7 @@ def reliability_figure(data: Judged, *, seed: int = 0) -> Figure:
         table,
         (
             f"Smoothed residuals on top of the diagonal, Gaussian kernel of width {curve.width:.3f}: that of smECE "
-            f"(arXiv 2309.12236) within {NARROWEST:g} and {WIDEST:g}. Drawn where at least {FEWEST_ROWS:g} rows speak.",
+            f"(arXiv 2309.12236) within {NARROWEST:g} and {WIDEST:g}. Drawn where enough rows are near.",
         ),
     )
 

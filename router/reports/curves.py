@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ from ...evaluation.metrics.smece import smece_and_width
 MESH = 101
 """Confidences at which the smooth curve is worked out."""
 FEWEST_ROWS = 5.0
-"""The smooth curve is drawn where at least so many rows of equal weight speak."""
-NARROWEST, WIDEST = 0.02, 0.1
+"""The smooth curve is drawn where rows nearby, weighed by the kernel, come to so many, or to a sixth of few rows."""
+NARROWEST, WIDEST = 0.04, 0.1
 """A narrower kernel would follow single rows, a wider one would iron out what it should show."""
 RESAMPLES = 500
 _BLOCK = 2_000_000
@@ -29,7 +30,7 @@ class Reliability:
         confidence: (k,) places at which enough rows speak.
         observed: (k,) smoothed share of right answers.
         low, high: (k,) pointwise 95 % bootstrap band; NaN where it cannot be drawn.
-        rows: (k,) number of rows of equal weight behind each point (Kish).
+        rows: (k,) rows behind each point, weighed by the kernel: one at the place counts 1, one a width away .61.
         width: standard deviation of the kernel.
     """
 
@@ -39,6 +40,14 @@ class Reliability:
     high: Floats
     rows: Floats
     width: float
+
+    def parts(self) -> list[slice]:
+        """The stretches without a gap: where too few rows speak nothing is drawn across."""
+        if not self.confidence.size:
+            return []
+        breaks = np.flatnonzero(np.diff(self.confidence) > 1.5 / (MESH - 1)) + 1
+        ends = [0, *breaks.tolist(), self.confidence.size]
+        return [slice(start, end) for start, end in pairwise(ends)]
 
 
 def reliability(
@@ -60,11 +69,10 @@ def reliability(
     kernel = np.zeros((confidence.size, MESH))
     for image in (confidence, -confidence, 2.0 - confidence):
         kernel += np.exp(-((image[:, None] - mesh[None, :]) ** 2) / (2.0 * width**2))
-    mass = kernel.sum(axis=0)
-    rows = np.divide(mass**2, (kernel**2).sum(axis=0), out=np.zeros(MESH), where=mass > 0.0)
+    rows = np.minimum(kernel, 1.0).sum(axis=0)
     spread = width / 2.0
     inside = (mesh >= confidence.min() - spread) & (mesh <= confidence.max() + spread)
-    shown = inside & (rows >= min(FEWEST_ROWS, confidence.size))
+    shown = inside & (rows >= min(FEWEST_ROWS, confidence.size / 6.0))
     kernel, rows = kernel[:, shown], rows[shown]
     places, residual = mesh[shown], correct - confidence
     observed = np.clip(places + (residual @ kernel) / kernel.sum(axis=0), 0.0, 1.0)
@@ -138,7 +146,7 @@ def roc(scores: Floats, correct: Floats) -> Roc | None:
 
 
 def utility_over_thresholds(confidence: Floats, correct: Floats, thresholds: Floats) -> Floats:
-    """Mean worth of a call where answers from confidence τ on are given, at each τ (MICE's ETCU, arXiv 2504.20168).
+    """Mean worth of a call where answers of a confidence above τ are given, at each τ (MICE's ETCU, arXiv 2504.20168).
 
     Right +1, withheld 0, wrong −τ/(1−τ): `core.utility.Utility.from_threshold(τ)`.
 
@@ -151,7 +159,7 @@ def utility_over_thresholds(confidence: Floats, correct: Floats, thresholds: Flo
     values = []
     for threshold in thresholds:
         worth = Utility.from_threshold(float(threshold))
-        answered = confidence >= threshold
+        answered = confidence > threshold
         right = float(correct[answered].sum())
         wrong = float(answered.sum()) - right
         values.append((right * worth.tp + wrong * worth.fp) / confidence.size)

@@ -81,6 +81,7 @@ def judged(found: Evaluation, rows: GradedTable, artefact: Artefact) -> Judged:
         for name in names
     }
     head = artefact.head(ANSWER, Stage.AFTER)
+    heads = [one for one in artefact.heads.values() if one.arm == ANSWER and one.stage is Stage.AFTER]
     questions = rows.questions or ("",) * len(rows)
     return Judged(
         ids=tuple(str(one["id"]) for one in kept),
@@ -90,9 +91,9 @@ def judged(found: Evaluation, rows: GradedTable, artefact: Artefact) -> Judged:
         correct=np.array([one["correct"] for one in kept], dtype=np.float64),
         groups=rows.groups[there],
         signals={name: column for name, column in columns.items() if np.isfinite(column).any()},
-        used=frozenset()
-        if head is None
-        else frozenset({*head.signal_names, *(probe.name for probe in head.probes.values())}),
+        used=frozenset(
+            name for one in heads for name in (*one.signal_names, *(probe.name for probe in one.probes.values()))
+        ),
         metrics=found.metrics,
         rows=len(found.scores),
         fitted_rows=0 if head is None else head.labels,

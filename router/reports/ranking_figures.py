@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...core.text import printable
 from ...evaluation.inputs import Floats
@@ -18,6 +19,7 @@ from .svg import Axis, Chart, share_axis
 from .words import number, of, with_interval
 
 _NAME = 25
+_FIRST = 10
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def rankings(data: Judged, signals: Sequence[Alone]) -> list[Ranking]:
     best = signals[0] if signals else None
     for name, style, label in (
         (best.name if best else "", "c2 dashed", f"best signal: {printable(best.name, _NAME)}" if best else ""),
-        (MEAN_LOGPROB, "c3 dotted", "mean log-prob"),
+        (MEAN_LOGPROB, "c3 dashdot", "mean log-prob"),
     ):
         if name in by_name and not (label == "mean log-prob" and best is not None and best.name == MEAN_LOGPROB):
             one = by_name[name]
@@ -94,8 +96,11 @@ def roc_figure(data: Judged, shown: Sequence[Ranking]) -> Figure:
 def risk_coverage_figure(data: Judged, shown: Sequence[Ranking]) -> Figure:
     """Wrong among the answered, as more is answered."""
     curves = [(one, risk_coverage_curve(one.scores, data.correct[one.rows])) for one in shown]
+    drawn = [_settled(curve, one.scores.size) for one, curve in curves]
     error = 1.0 - data.right / data.n
-    top = min(1.0, max(0.1, *(float(_settled(curve).max()) for _, curve in curves)) * 1.1)
+    top = min(
+        1.0, max(0.1, *(float(curve.risk[there].max()) for (_, curve), there in zip(curves, drawn, strict=True))) * 1.1
+    )
     step = 0.2 if top > 0.5 else (0.1 if top > 0.2 else 0.05)
     ticks = tuple(round(step * place, 2) for place in range(int(top / step + 1e-9) + 1))
     chart = Chart(
@@ -109,8 +114,8 @@ def risk_coverage_figure(data: Judged, shown: Sequence[Ranking]) -> Figure:
     chart.line((0.0, 1.0), (error, error), "c4 dotted", name="without any confidence")
     grid = np.linspace(0.1, 1.0, 10)
     columns = []
-    for one, curve in curves:
-        chart.line(list(curve.coverage), list(curve.risk), one.style, name=one.name)
+    for (one, curve), there in zip(curves, drawn, strict=True):
+        chart.line(list(curve.coverage[there]), list(curve.risk[there]), one.style, name=one.name)
         places = np.minimum(np.searchsorted(curve.coverage, grid - 1e-9), curve.coverage.size - 1)
         columns.append((one.name, curve.risk[places]))
     table = Table(
@@ -123,11 +128,10 @@ def risk_coverage_figure(data: Judged, shown: Sequence[Ranking]) -> Figure:
         "Read from right to left: answering fewer questions, the surest ones, should leave fewer wrong answers.",
         chart.svg(),
         table,
-        ("The left end rests on few answers and jumps about.",),
+        (f"Drawn from the {_FIRST} surest answers on (of fewer than {10 * _FIRST}, from a tenth on).",),
     )
 
 
-def _settled(curve: RiskCoverage) -> Floats:
-    """Risks but for the first answers, which may be all wrong by chance and would flatten the rest."""
-    beyond = curve.coverage >= 0.05
-    return curve.risk[beyond] if beyond.any() else curve.risk
+def _settled(curve: RiskCoverage, n: int) -> NDArray[np.bool_]:
+    """Points that rest on more than the first few answers, whose risk jumps between 0 and 1."""
+    return curve.coverage * n >= min(_FIRST, n / 10.0) - 1e-9

@@ -30,7 +30,7 @@ def utility_figure(data: Judged) -> Figure:
     chart = Chart(
         "utility",
         "Utility over thresholds",
-        "Mean worth of a question when answers from threshold τ up are given: right +1, withheld 0, wrong −τ/(1−τ). "
+        "Mean worth of a question when answers above threshold τ are given: right +1, withheld 0, wrong −τ/(1−τ). "
         "The more a wrong answer costs, the higher τ. Never answering is worth 0.",
         share_axis("threshold τ: how sure one must be"),
         Axis("mean worth of a question", float(low), high, ticks),

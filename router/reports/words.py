@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_FEW = 10
+
 
 def about(right: int, n: int) -> str:
     """A share as a natural frequency: "about 7 in 10", "about 3 in 100", "none", "all"."""
@@ -13,14 +15,13 @@ def about(right: int, n: int) -> str:
     if right == n:
         return "all"
     share = right / n
-    for denominator, error in ((10, 0.021), (20, 0.026)):
-        nearest = round(share * denominator)
-        if 0.045 <= share <= 0.955 and abs(share - nearest / denominator) <= error:
-            if 2 * nearest == denominator:
-                return "about half"
-            # 5 and 15 in 20 are better known as quarters.
-            quarters = denominator == 20 and nearest % 5 == 0
-            return f"about {nearest // 5} in 4" if quarters else f"about {nearest} in {denominator}"
+    twentieths = round(20 * share)
+    if 0.045 <= share <= 0.955:
+        if twentieths == 10:
+            return "about half"
+        if twentieths % 5 == 0:
+            return f"about {twentieths // 5} in 4"
+        return f"about {twentieths // 2} in 10" if twentieths % 2 == 0 else f"about {twentieths} in 20"
     if n < 100:
         return "hardly any" if share < 0.5 else "nearly all"
     hundredths = round(100 * share)
@@ -30,11 +31,11 @@ def about(right: int, n: int) -> str:
 
 
 def of(part: int, n: int, things: str = "") -> str:
-    """The counts, and the share in words: "412 of 600 answers (about 7 in 10)"."""
+    """The counts, and the share in words: "412 of 600 answers (about 7 in 10)"; of few the counts say enough."""
     if n == 0:
         return "–"
     counts = f"{part:,} of {n:,} {things}".rstrip()
-    return counts if part in (0, n) else f"{counts} ({about(part, n)})"
+    return counts if part in (0, n) or n < _FEW else f"{counts} ({about(part, n)})"
 
 
 def answers(n: int) -> str:

@@ -52,9 +52,10 @@ def test_the_roc_curve_of_four_rows_by_hand() -> None:
 
 def test_utility_by_hand() -> None:
     confidence, correct = np.array([0.9, 0.75, 0.5, 0.2]), np.array([1.0, 0.0, 1.0, 0.0])
-    # τ .5: three answered, two right, a wrong one costs 1. τ .75: one right, one wrong at −3. τ .9: one right.
-    found = utility_over_thresholds(confidence, correct, np.array([0.5, 0.75, 0.9, 0.95]))
-    assert found == pytest.approx([(2 - 1) / 4, (1 - 3) / 4, 1 / 4, 0.0])
+    # Above τ .4: three, of which two are right; a wrong one costs 2/3. Above .7: one right, one wrong at −7/3.
+    # Above .75: the right one alone, for .75 is not above itself. Above .95: nothing.
+    found = utility_over_thresholds(confidence, correct, np.array([0.4, 0.7, 0.75, 0.95]))
+    assert found == pytest.approx([(2 - 2 / 3) / 4, (1 - 7 / 3) / 4, 1 / 4, 0.0])
 
 
 @settings(max_examples=50, deadline=None)
@@ -92,6 +93,15 @@ def test_a_calibrated_confidence_is_drawn_on_the_diagonal_to_its_ends() -> None:
     curve = reliability(confidence, correct, np.arange(confidence.size), resamples=200)
     assert curve.observed == pytest.approx(curve.confidence, abs=1e-3)
     assert (curve.confidence[0], curve.confidence[-1]) == (0.0, 1.0)
+
+
+def test_nothing_is_drawn_where_nothing_speaks() -> None:
+    confidence = np.concatenate([np.linspace(0.0, 0.1, 50), np.linspace(0.8, 0.9, 50)])
+    correct = (np.arange(100) % 3 == 0).astype(float)
+    curve = reliability(confidence, correct, np.arange(100), resamples=100)
+    low, high = curve.parts()
+    assert curve.confidence[low].max() < 0.5 < curve.confidence[high].min()
+    assert curve.confidence[low].size + curve.confidence[high].size == curve.confidence.size
 
 
 def test_rows_of_one_group_widen_the_band_and_one_group_has_none() -> None:
@@ -155,13 +165,14 @@ def test_the_figures_of_the_comparison_are_those_of_the_evaluation(world: World)
 def test_a_baseline_never_sees_the_row_it_predicts() -> None:
     """With labels that have nothing to do with the score, a fit that saw its own rows would look better than chance."""
     from demur.probes.baselines.histogram_regression import HistogramRegression
+    from demur.probes.folds import grouped_folds
 
     draw = np.random.default_rng(4)
     total = -draw.exponential(size=400)
     correct = (draw.uniform(size=400) < 0.5).astype(float)
     groups = np.repeat(np.arange(200), 2)
     correct = np.repeat(correct[::2], 2)
-    found = cross_fitted(HistogramRegression, np.repeat(total[::2], 2), correct, groups)
+    found = cross_fitted(HistogramRegression(), np.repeat(total[::2], 2), correct, grouped_folds(groups, correct))
     assert auroc(found, correct) < 0.6
     seen = HistogramRegression().fit({SUM_LOGPROB: np.repeat(total[::2], 2)}, correct)
     assert auroc(seen.predict({SUM_LOGPROB: np.repeat(total[::2], 2)}), correct) > 0.6
