@@ -16,19 +16,26 @@ from ..core.errors import ArtefactMismatch, BadInput
 from ..core.evidence import CaptureRequest
 from ..core.protocols import Fingerprint
 from ..core.success_chance import SuccessChance
+from .access import Access
 from .artefact_files import Arrays, read_folder, seal, write_folder
 from .binding import Binding, differs, feature_schema, hash_id
-from .head import Head
+from .head import Head, HeadPrediction, head_key
 from .head_storage import head_from_parts, head_to_parts
+from .signal_table import SignalTable
 
 _LAYER = re.compile(r"\.L(\d+)$")
+_OF_LENS = ("lens.", "prompt_lens.", "mice.")
+_OF_LAYERS = ("convergence.", "semantic.")
+"""Signals over the vectors of all bound layers."""
+_OF_TOP = re.compile(r"token\..+_margin$|trajectory\.(consilience|lowest_window|bottom_share|tail)$")
 
 
 class Artefact:
     """What `demur fit` leaves behind and the router loads.
 
     Args:
-        heads: by "arm/stage": "answer/before", "answer/after", "retrieve/after", "escalate:NAME/after".
+        heads: by "arm/stage": "answer/before", "answer/after", "retrieve/after", "escalate:NAME/after"; beside each
+            there may be heads for less access, "answer/after@grey" and "answer/after@black".
         binding: what it was fitted for; `feature_schema` may be left empty and is then filled in.
         chances: success chances by "retrieve", "escalate:NAME", "defer".
         notes: for people.
@@ -117,9 +124,33 @@ class Artefact:
         """The head for an arm and stage, or None: then the prior speaks."""
         return self.heads.get(f"{arm}/{stage.value}")
 
-    def calibrator_id(self, arm: str, stage: Stage) -> str:
+    def heads_for(self, arm: str, stage: Stage) -> tuple[Head, ...]:
+        """The heads for an arm and stage, the one that goes by most first: ask the next where one has too little."""
+        found = (self.heads.get(head_key(arm, stage, access)) for access in Access)
+        return tuple(head for head in found if head is not None)
+
+    def calibrator_id(self, arm: str, stage: Stage, access: Access = Access.WHITE) -> str:
         """What to write into a confidence: which artefact, which head."""
-        return f"{self.id[:16]}:{arm}/{stage.value}"
+        return f"{self.id[:16]}:{head_key(arm, stage, access)}"
+
+    def predict_table(self, table: SignalTable, arm: str, stage: Stage) -> HeadPrediction:
+        """What is said of each of the n rows by the first of the heads that has enough to go on.
+
+        Raises:
+            ArtefactMismatch: there is no head for this arm and stage.
+            BadInput: a vector has another width than it was fitted on.
+        """
+        heads = self.heads_for(arm, stage)
+        if not heads:
+            raise ArtefactMismatch(
+                f"artefact {self.id[:16]} has no head {head_key(arm, stage)!r}; fit one with `demur fit`"
+            )
+        said = heads[0].predict_table(table)
+        for head in heads[1:]:
+            if said.available.all():
+                break
+            said = said.or_else(head.predict_table(table))
+        return said
 
     @property
     def signal_names(self) -> tuple[str, ...]:
@@ -141,14 +172,19 @@ class Artefact:
         heads = [head for key, head in self.heads.items() if arm is None or key.rpartition("/")[0] == arm]
         names = {name for head in heads for name in head.signal_names}
         vectors = {name for head in heads for name in head.hidden_names}
-        lens = tuple(self.binding.lens_layers) if any(name.startswith("lens.") for name in names) else ()
-        named = {int(found[1]) for name in names if name.startswith("lens.") and (found := _LAYER.search(name))}
+        viewed = {name for name in names if name.startswith(_OF_LENS)}
+        lens = set(self.binding.lens_layers) if viewed else set()
+        lens |= {int(found[1]) for name in viewed if (found := _LAYER.search(name))}
         hidden = {int(found[1]) for name in vectors if (found := _LAYER.search(name))}
-        wants_top = any("_top" in name or name == "token.mean_margin" for name in names)
+        if any(name.startswith(_OF_LAYERS) for name in names):
+            hidden |= set(self.binding.hidden_layers)
+        wants_top = any("_top" in name or _OF_TOP.match(name) for name in names)
         return CaptureRequest(
             top_k=self.binding.top_k if wants_top else 0,
             hidden_layers=tuple(sorted(hidden)),
-            lens_layers=tuple(sorted(named | set(lens))) or None,
+            lens_layers=tuple(sorted(lens)) or None,
+            prompt_lens=any(name.startswith("prompt_lens.") for name in names),
+            question_logprobs=any(name.startswith("prompt.question_") for name in names),
         )
 
     def overlap(self, row_ids: Iterable[str]) -> tuple[str, ...]:

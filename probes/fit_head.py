@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -11,23 +11,37 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..core.decision import Stage
 from ..core.errors import BadInput, ConfigurationError, NotEnoughLabels
-from .calibration.base import checked_grades, checked_weights
+from .access import Access, access_to, visible
+from .calibration.base import checked_grades, checked_weights, sigmoid
 from .calibration.registry import make_calibrator
 from .calibration.select import select_calibrator
+from .fit_plan import Codes, Plan, fit_stack, make_plan
 from .folds import grouped_folds
 from .fusion import LogisticFusion
-from .gaussian import SignalGaussian
-from .head import Floats, Head, OutOfFold, Replicas
-from .hidden_state import HiddenStateProbe
+from .fusion_settings import DEFAULTS, LOGISTIC, METHODS, STACKED, FusionSettings
+from .head import Floats, Fusion, Head, OutOfFold, Replicas, fuse
 from .logistic import fit_coefficients
 from .signal_table import SignalTable
-from .tiers import FEWEST, Tier, preferred, tier_for
-
-Codes = NDArray[np.int64]
+from .stacked_fusion import StackedFusion
+from .tiers import FEWEST, tier_for
 
 _OUTER, _INNER = 5, 3
 _FEWEST_GROUPS = 5
-_AFTER_ONLY = ("token.", "lens.", "hidden.answer_")
+_AFTER_ONLY = (
+    "token.",
+    "lens.",
+    "fast_lens.",
+    "mice.",
+    "trajectory.",
+    "prefix.",
+    "grounding.adjusted",
+    "grounding.copied",
+    "grounding.recall",
+    "evidence.",
+    "samples.",
+    # answer_mean, answer_last, answer_text
+    "hidden.answer_",
+)
 
 
 def fit_head(
@@ -42,6 +56,9 @@ def fit_head(
     replicas: int = 50,
     min_informative: float = 0.5,
     fitted_at: datetime | None = None,
+    method: str = LOGISTIC,
+    settings: FusionSettings = DEFAULTS,
+    access: Access = Access.WHITE,
 ) -> Head:
     """Fit the head of one arm and stage.
 
@@ -56,35 +73,45 @@ def fit_head(
         groups: (n,) ids: the same question, or near-duplicates, share one. None: every row is a question of its own.
         arm: "answer", "retrieve", "escalate:NAME".
         weights: (n,) 1/label_propensity, where rows were not graded alike.
-        replicas: bootstrap refits of fusion coefficients and calibrator behind the interval.
+        replicas: bootstrap refits of fusion coefficients, stack weights and calibrator behind the interval. Trees are
+            not grown again for them: how much the trees themselves would change is not in the interval.
         min_informative: see `Head`.
+        method: "logistic", "forest", "boosted", "stacked"; or "auto": logistic under 100 rows of the rarer class,
+            stacked from there on, as `tiers.tier_for` says. Members are cross-fitted for the stack within the rows that
+            an outer fold leaves, so that no row's grade reaches what is said of it there.
+        settings: of forest, boosting and stacking.
+        access: the head's place among those of its arm and stage; the table must hold nothing that takes more.
 
     Raises:
         NotEnoughLabels: fewer than 10 rows, or 5 groups, of the rarer class.
-        BadInput: lengths differ, a grade is NaN, no signal is usable, or the table of a `before` head holds signals
-            that exist only after generation.
+        BadInput: lengths differ, a grade is NaN, no signal is usable, the table of a `before` head holds signals
+            that exist only after generation, or that of a grey or black one signals that take more access.
+        ConfigurationError: no such method, or fewer than 10 replicas.
     """
     from threadpoolctl import threadpool_limits
 
     if replicas < 10:
         raise ConfigurationError(f"replicas={replicas}: an interval from 5 to 95 % needs at least 10")
+    if method not in METHODS:
+        raise ConfigurationError(f"method={method!r} is none of {METHODS}")
     y = checked_grades(correct, len(table))
     w = checked_weights(weights, len(table))
     codes = _group_codes(groups, len(table))
     _check_stage(table, stage)
+    _check_access(table, access)
     tier = tier_for(y)
     _check_groups(codes, y)
     # The matrices are small: a second BLAS thread costs more than it brings, and sums in another order.
     with threadpool_limits(1):
-        plan, notes = _plan(table, w, tier, seed)
+        plan, notes = make_plan(table, w, tier, seed, tier.method if method == "auto" else method, settings)
         outer = grouped_folds(codes, y, _OUTER, seed)
-        log_odds = _out_of_fold(plan, table, y, w, codes, outer, min_informative)
+        log_odds, members = _out_of_fold(plan, table, y, w, codes, outer, min_informative)
         usable = np.isfinite(log_odds)
         _check_usable(usable, y)
         chosen = select_calibrator(
             log_odds[usable], y[usable], codes[usable], outer[usable], tier.calibrators, w[usable]
         )
-        stack, values = _fit_stack(plan, table, y, w, outer)
+        stack, values = fit_stack(plan, table, y, w, outer)
         refits = _refit(stack.fusion, values, y, w, codes, log_odds, chosen.calibrator.name, replicas, seed)
     probability = np.full(len(table), np.nan)
     probability[usable] = chosen.out_of_fold
@@ -106,104 +133,36 @@ def fit_head(
         min_informative=min_informative,
         brier=dict(chosen.brier),
         notes=tuple(notes),
+        access=access,
+        members=_judged_members(stack.fusion, members, y, w),
     )
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What goes in, settled once and without looking at grades."""
-
-    scalars: tuple[str, ...]
-    vectors: tuple[str, ...]
-    components: int
-    seed: int
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*self.scalars, *(f"hidden.{vector}" for vector in self.vectors))
-
-
-@dataclass(frozen=True)
-class _Stack:
-    fusion: LogisticFusion
-    probes: dict[str, HiddenStateProbe]
-
-    def values(self, plan: _Plan, table: SignalTable) -> Floats:
-        scores = [self.probes[vector].scores(table.hidden[vector]) for vector in plan.vectors]
-        return np.column_stack([table.columns(plan.scalars), *scores])
-
-
-def _plan(table: SignalTable, weights: Floats, tier: Tier, seed: int) -> tuple[_Plan, list[str]]:
-    clash = sorted(name for name in table.names if name.removeprefix("hidden.") in table.hidden)
-    if clash:
-        raise BadInput(f"{clash} are scalar signals and vectors at once; leave the scalar ones out")
-    gaussian = SignalGaussian().fit(table.values, weights, table.names)
-    notes = [f"{name} {why}" for name, why in gaussian.notes_.items()]
-    usable = [table.names[column] for column in gaussian.columns_]
-    scalars = preferred(usable, tier.scalars)
-    left_out = [name for name in usable if name not in scalars]
-    if left_out:
-        notes.append(f"{len(left_out)} signals left out at this many labels ({tier.name} of the rarer class)")
-    vectors: tuple[str, ...] = ()
-    if table.hidden and tier.components == 0:
-        notes.append(f"hidden states left out at this many labels ({tier.name} of the rarer class)")
-    elif tier.components:
-        vectors, sparse = _usable_vectors(table)
-        notes += [f"hidden.{vector} dropped: missing in more than half of the rows" for vector in sparse]
-    if not scalars and not vectors:
-        raise BadInput(f"no usable signal among {len(table.names)}: {'; '.join(notes)[:500] or 'the table is empty'}")
-    return _Plan(scalars, vectors, tier.components, seed), notes
-
-
-def _usable_vectors(table: SignalTable) -> tuple[tuple[str, ...], list[str]]:
-    present = {vector: np.isfinite(block).all(axis=1).mean() for vector, block in table.hidden.items()}
-    return (
-        tuple(vector for vector, share in present.items() if share >= 0.5),
-        [vector for vector, share in present.items() if share < 0.5],
-    )
-
-
-def _fit_stack(plan: _Plan, table: SignalTable, y: Floats, w: Floats, folds: Codes) -> tuple[_Stack, Floats]:
-    """Probes and fusion on all rows given; fusion reads cross-fitted probe scores, which are returned in its matrix."""
-    probes: dict[str, HiddenStateProbe] = {}
-    columns: list[Floats] = []
-    for vector in plan.vectors:
-        block = table.hidden[vector]
-        probe = _probe(plan, vector).fit(block, y, w, folds)
-        probes[vector] = probe
-        scores = np.full(len(table), np.nan)
-        for fold in np.unique(folds):
-            held_out = folds == fold
-            inner = _probe(plan, vector).fit(block[~held_out], y[~held_out], w[~held_out], C=probe.C_)
-            scores[held_out] = inner.scores(block[held_out])
-        columns.append(scores)
-    values = np.column_stack([table.columns(plan.scalars), *columns])
-    fusion = LogisticFusion(plan.names).fit(values, y, folds, w)
-    return _Stack(fusion, probes), values
-
-
-def _probe(plan: _Plan, vector: str) -> HiddenStateProbe:
-    return HiddenStateProbe(vector, components=plan.components, seed=plan.seed)
 
 
 def _out_of_fold(
-    plan: _Plan, table: SignalTable, y: Floats, w: Floats, codes: Codes, outer: Codes, min_informative: float
-) -> Floats:
-    """Fused log-odds (n,) of rows that were held out; NaN where too little was observed."""
+    plan: Plan, table: SignalTable, y: Floats, w: Floats, codes: Codes, outer: Codes, min_informative: float
+) -> tuple[Floats, dict[str, Floats]]:
+    """Log-odds (n,) of rows that were held out, fused and of each member; NaN where too little was observed."""
+    if plan.method == STACKED:
+        plan = replace(plan, settings=plan.settings.within_folds())
     log_odds = np.full(len(table), np.nan)
+    members: dict[str, Floats] = {}
     for fold in np.unique(outer):
         held_out = outer == fold
         train = ~held_out
         inner = grouped_folds(codes[train], y[train], _INNER, plan.seed)
-        stack, _ = _fit_stack(plan, table.take(train), y[train], w[train], inner)
-        fused = stack.fusion.predict(stack.values(plan, table.take(held_out)))
+        stack, _ = fit_stack(plan, table.take(train), y[train], w[train], inner)
+        values = stack.values(plan, table.take(held_out))
+        fused = fuse(stack.fusion, values)
         known = (fused.share >= min_informative) & fused.observed.any(axis=1)
         log_odds[held_out] = np.where(known, fused.log_odds[:, 0], np.nan)
-    return log_odds
+        if isinstance(stack.fusion, StackedFusion):
+            for name, said in zip(stack.fusion.voices_, stack.fusion.voices(values).T, strict=True):
+                members.setdefault(name, np.full(len(table), np.nan))[held_out] = np.where(known, said, np.nan)
+    return log_odds, members
 
 
 def _refit(
-    fusion: LogisticFusion,
+    fusion: Fusion,
     values: Floats,
     y: Floats,
     w: Floats,
@@ -213,21 +172,48 @@ def _refit(
     count: int,
     seed: int,
 ) -> Replicas:
-    """Coefficients and calibrator on resampled groups; standardising, covariance, strength and probes stay."""
+    """Coefficients, stack weights and calibrator on resampled groups; standardising, covariance, strength, probes and
+    trees stay."""
     generator = np.random.default_rng([seed, 0xB007])
+    logistic = fusion if isinstance(fusion, LogisticFusion) else fusion.logistic_
     filled = fusion.filled(values)
     usable = np.isfinite(log_odds)
     number = int(codes.max()) + 1
-    coefficients, intercepts, calibrators = [], [], []
+    coefficients, intercepts, stacks, calibrators = [], [], [], []
     while len(calibrators) < count:
         drawn = generator.multinomial(number, np.full(number, 1.0 / number))[codes] * w
         if any(np.unique(y[rows & (drawn > 0.0)]).size < 2 for rows in (usable, np.ones_like(usable))):
             continue
-        slope, intercept = fit_coefficients(filled, y, drawn, fusion.C_)
+        slope, intercept = fit_coefficients(filled, y, drawn, logistic.C_)
         coefficients.append(slope)
         intercepts.append(intercept)
+        if isinstance(fusion, StackedFusion):
+            weights, bias = fusion.weigh(y, drawn)
+            stacks.append(np.append(weights, bias))
         calibrators.append(make_calibrator(calibrator).fit(log_odds[usable], y[usable], drawn[usable]))
-    return Replicas(np.array(coefficients), np.array(intercepts), tuple(calibrators))
+    stacked = np.array(stacks) if stacks else None
+    return Replicas(np.array(coefficients), np.array(intercepts), tuple(calibrators), stacked)
+
+
+def _judged_members(fusion: Fusion, members: Mapping[str, Floats], y: Floats, w: Floats) -> dict[str, dict[str, float]]:
+    """Out-of-fold AUROC and Brier score of each member's own log-odds, before calibration, and its weight."""
+    from sklearn.metrics import roc_auc_score
+
+    found: dict[str, dict[str, float]] = {}
+    for name, log_odds in members.items():
+        known = np.isfinite(log_odds)
+        if np.unique(y[known]).size < 2:
+            continue
+        at, right, weighed = log_odds[known], y[known], w[known]
+        weight = 0.0
+        if isinstance(fusion, StackedFusion) and name in fusion.voices_:
+            weight = float(fusion.weights_[fusion.voices_.index(name)])
+        found[name] = {
+            "auroc": float(roc_auc_score(right, at, sample_weight=weighed)),
+            "brier": float(np.average((sigmoid(at) - right) ** 2, weights=weighed)),
+            "weight": weight,
+        }
+    return found
 
 
 def _group_codes(groups: ArrayLike | Sequence[str] | None, count: int) -> Codes:
@@ -268,3 +254,13 @@ def _check_stage(table: SignalTable, stage: Stage) -> None:
     late = [name for name in (*table.names, *(f"hidden.{v}" for v in table.hidden)) if name.startswith(_AFTER_ONLY)]
     if late:
         raise BadInput(f"{late[:5]} exist only after generation; a head for before it cannot use them")
+
+
+def _check_access(table: SignalTable, access: Access) -> None:
+    seen = visible(table, access)
+    kept = () if seen is None else (*seen.names, *(f"hidden.{vector}" for vector in seen.hidden))
+    more = [name for name in (*table.names, *(f"hidden.{vector}" for vector in table.hidden)) if name not in kept]
+    if more:
+        raise BadInput(
+            f"{more[:5]} take {access_to(more[0])}-box access; a head for {access}-box access cannot use them"
+        )

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..core.errors import BadInput
 from .calibration.base import checked_grades, checked_weights
+from .estimator import Estimator
 from .gaussian import SignalGaussian, patterns
 from .logistic import choose_strength, fit_coefficients
 
@@ -38,7 +39,7 @@ class Fused:
     observed: NDArray[np.bool_]
 
 
-class LogisticFusion:
+class LogisticFusion(Estimator):
     """L2 logistic regression on standardised signals that marginalises over missing ones.
 
     With w the coefficients, missing signals m and observed ones o: the log-odds are b + w_o z_o + w_m E[z_m | z_o],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
@@ -13,12 +13,16 @@ from ..core.confidence import Confidence, Contribution, Interval, Probability
 from ..core.decision import Stage
 from ..core.errors import BadInput, ConfigurationError
 from ..core.signal import Signal, Unavailable
+from .access import Access
 from .calibration.base import Calibrator, logit
+from .ensemble_fusion import EnsembleFusion
 from .fusion import Fused, LogisticFusion
 from .hidden_state import HiddenStateProbe
 from .signal_table import SignalTable
 
 Floats = NDArray[np.float64]
+
+Fusion = LogisticFusion | EnsembleFusion
 
 LEVEL = 0.9
 """Level of the bootstrap interval: 5 % to 95 %."""
@@ -26,11 +30,26 @@ LEVEL = 0.9
 
 @dataclass(frozen=True)
 class Replicas:
-    """Refits on group-bootstrap resamples: coefficients (R, m), intercepts (R,), and R calibrators."""
+    """Refits on group-bootstrap resamples: coefficients (R, m), intercepts (R,), R calibrators; where members are
+    stacked, their weights and bias (R, M+1)."""
 
     coefficients: Floats
     intercepts: Floats
     calibrators: tuple[Calibrator, ...]
+    stacks: Floats | None = None
+
+
+def fuse(fusion: Fusion, values: Floats, replicas: Replicas | None = None, *, explain: bool = False) -> Fused:
+    """Fuse (n, k) values by the fitted fusion, and by its refits; contributions of trees only where asked for."""
+    refits = (None, None) if replicas is None else (replicas.coefficients, replicas.intercepts)
+    if isinstance(fusion, LogisticFusion):
+        return fusion.predict(values, *refits)
+    return fusion.predict(values, *refits, None if replicas is None else replicas.stacks, explain=explain)
+
+
+def head_key(arm: str, stage: Stage, access: Access = Access.WHITE) -> str:
+    """Where a head is filed: "answer/after", "answer/after@grey"."""
+    return f"{arm}/{stage.value}" + ("" if access is Access.WHITE else f"@{access.value}")
 
 
 @dataclass(frozen=True)
@@ -68,23 +87,41 @@ class HeadPrediction:
     share: Floats
     available: NDArray[np.bool_]
 
+    def or_else(self, other: HeadPrediction) -> HeadPrediction:
+        """These predictions, and where there is none those of another head on the same rows."""
+
+        def first(mine: Floats, theirs: Floats) -> Floats:
+            return np.where(self.available, mine, theirs)
+
+        return HeadPrediction(
+            first(self.probability, other.probability),
+            first(self.low, other.low),
+            first(self.high, other.high),
+            first(self.share, other.share),
+            self.available | other.available,
+        )
+
 
 @dataclass(frozen=True)
 class Head:
     """One calibrated confidence for one arm and stage; made by `fit_head`.
 
     Attributes:
-        arm: "answer", "retrieve" or "escalate:NAME"; `key` is "arm/stage".
+        arm: "answer", "retrieve" or "escalate:NAME"; `key` is "arm/stage", with "@grey" or "@black" behind it where
+            the head goes by less than everything.
         probes: hidden-state probes by vector name.
         min_informative: below this share of observed information there is no confidence.
         labels: number of graded rows; `right` of them were right.
         brier: cross-fitted Brier score of every calibrator that was compared.
         notes: what was left out, and why.
+        access: what its signals take to be seen; white where there is one head for everything.
+        members: of each stacked member "auroc" and "brier" of its own log-odds out of fold, before calibration, and its
+            "weight" in the stack; empty without stacking.
     """
 
     arm: str
     stage: Stage
-    fusion: LogisticFusion
+    fusion: Fusion
     probes: Mapping[str, HiddenStateProbe]
     calibrator: Calibrator
     replicas: Replicas
@@ -96,6 +133,8 @@ class Head:
     min_informative: float
     brier: Mapping[str, float]
     notes: tuple[str, ...] = ()
+    access: Access = Access.WHITE
+    members: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.min_informative <= 1.0:
@@ -103,7 +142,7 @@ class Head:
 
     @property
     def key(self) -> str:
-        return f"{self.arm}/{self.stage.value}"
+        return head_key(self.arm, self.stage, self.access)
 
     @property
     def signal_names(self) -> tuple[str, ...]:
@@ -144,7 +183,7 @@ class Head:
             value = given[name].value if name in given else None
             if value is not None:
                 row[0, column] = value
-        fused, prediction = self._predict(row)
+        fused, prediction = self._predict(row, explain=True)
         missing = tuple(n for n, there in zip(self.fusion.names_, fused.observed[0], strict=True) if not there)
         if not prediction.available[0]:
             return Unavailable(reason=self._too_little(float(prediction.share[0]), missing, given))
@@ -175,8 +214,8 @@ class Head:
                 values[:, column] = self.probes[vector].scores(table.hidden[vector])
         return values
 
-    def _predict(self, values: Floats) -> tuple[Fused, HeadPrediction]:
-        fused = self.fusion.predict(values, self.replicas.coefficients, self.replicas.intercepts)
+    def _predict(self, values: Floats, *, explain: bool = False) -> tuple[Fused, HeadPrediction]:
+        fused = fuse(self.fusion, values, self.replicas, explain=explain)
         # A row without any signal has nothing to say, however little the coefficients weigh.
         available = (fused.share >= self.min_informative) & fused.observed.any(axis=1)
         probability = self.calibrator.predict(fused.log_odds[:, 0])

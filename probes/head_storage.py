@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 
 from ..core.decision import Stage
 from ..core.errors import BadInput
+from .access import Access
 from .calibration.base import number
 from .calibration.registry import calibrator_from_dict
+from .ensemble_fusion import EnsembleFusion
 from .fusion import LogisticFusion
+from .fusion_storage import ensemble_from_parts, ensemble_to_parts
 from .gaussian import SignalGaussian
-from .head import Head, OutOfFold, Replicas
+from .head import Fusion, Head, OutOfFold, Replicas
 from .hidden_state import HiddenStateProbe
+from .stacked_fusion import StackedFusion
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -26,6 +30,7 @@ _PROBE_PARTS = ("mean", "scale", "direction", "intercept", "C")
 def head_to_parts(head: Head) -> tuple[dict[str, Any], Arrays]:
     """JSON values and arrays that together are the head."""
     fusion, gaussian, rows = head.fusion, head.fusion.gaussian_, head.out_of_fold
+    logistic = fusion if isinstance(fusion, LogisticFusion) else fusion.logistic_
     meta = {
         "arm": head.arm,
         "stage": head.stage.value,
@@ -39,7 +44,7 @@ def head_to_parts(head: Head) -> tuple[dict[str, Any], Arrays]:
         "names": list(fusion.names),
         "columns": [int(column) for column in gaussian.columns_],
         "dropped": dict(gaussian.notes_),
-        "C": fusion.C_,
+        "C": logistic.C_,
         "vectors": list(head.probes),
         "calibrator": head.calibrator.to_dict(),
         "replica_calibrators": [calibrator.to_dict() for calibrator in head.replicas.calibrators],
@@ -48,8 +53,8 @@ def head_to_parts(head: Head) -> tuple[dict[str, Any], Arrays]:
         "fusion.centre": gaussian.centre_,
         "fusion.scale": gaussian.scale_,
         "fusion.covariance": gaussian.covariance_,
-        "fusion.coefficients": fusion.coefficients_,
-        "fusion.intercept": np.array([fusion.intercept_]),
+        "fusion.coefficients": logistic.coefficients_,
+        "fusion.intercept": np.array([logistic.intercept_]),
         "replicas.coefficients": head.replicas.coefficients,
         "replicas.intercepts": head.replicas.intercepts,
         "rows.log_odds": rows.log_odds,
@@ -59,6 +64,15 @@ def head_to_parts(head: Head) -> tuple[dict[str, Any], Arrays]:
         "rows.folds": rows.folds,
         "rows.weights": rows.weights,
     }
+    # A logistic head is stored as it always was, so that its artefact keeps its id.
+    if isinstance(fusion, EnsembleFusion):
+        added, more = ensemble_to_parts(fusion)
+        meta |= added | {"member_scores": {name: dict(scores) for name, scores in head.members.items()}}
+        arrays |= more
+    if head.replicas.stacks is not None:
+        arrays["replicas.stacks"] = head.replicas.stacks
+    if head.access is not Access.WHITE:
+        meta["access"] = head.access.value
     for vector, probe in head.probes.items():
         arrays |= {f"probe.{vector}.{part}": array for part, array in probe.to_arrays().items()}
     return meta, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -91,17 +105,26 @@ def _build(meta: Mapping[str, Any], arrays: Arrays) -> Head:
     gaussian.covariance_ = _take(arrays, "fusion.covariance", (kept, kept))
     if (gaussian.scale_ <= 0.0).any() or np.linalg.eigvalsh(gaussian.covariance_)[0] <= 0.0:
         raise BadInput("stored head: scales must be above 0 and the covariance positive definite")
-    fusion = LogisticFusion(names)
-    fusion.gaussian_ = gaussian
-    fusion.names_ = tuple(names[column] for column in columns)
-    fusion.C_ = number(meta, "C")
-    fusion.coefficients_ = _take(arrays, "fusion.coefficients", (kept,))
-    fusion.intercept_ = float(_take(arrays, "fusion.intercept", (1,))[0])
+    logistic = LogisticFusion(names)
+    logistic.gaussian_ = gaussian
+    logistic.names_ = tuple(names[column] for column in columns)
+    logistic.C_ = number(meta, "C")
+    logistic.coefficients_ = _take(arrays, "fusion.coefficients", (kept,))
+    logistic.intercept_ = float(_take(arrays, "fusion.intercept", (1,))[0])
+    fusion: Fusion = logistic
+    stacks = None
+    if "method" in meta:
+        fusion = ensemble_from_parts(meta, arrays, logistic, _take)
+        if isinstance(fusion, StackedFusion):
+            stacks = _take(arrays, "replicas.stacks", (count, len(fusion.voices_) + 1))
+            if (stacks[:, :-1] < 0.0).any():
+                raise BadInput("stored head: the weights of a stack must not be negative")
     probes = {vector: _probe(arrays, str(vector)) for vector in meta["vectors"]}
     replicas = Replicas(
         _take(arrays, "replicas.coefficients", (count, kept)),
         _take(arrays, "replicas.intercepts", (count,)),
         tuple(calibrator_from_dict(stored) for stored in meta["replica_calibrators"]),
+        stacks,
     )
     rows = OutOfFold(
         log_odds=_take(arrays, "rows.log_odds", (labels,), finite=False),
@@ -130,6 +153,11 @@ def _build(meta: Mapping[str, Any], arrays: Arrays) -> Head:
         min_informative=number(meta, "min_informative"),
         brier={str(name): float(value) for name, value in meta["brier"].items()},
         notes=tuple(str(note) for note in meta["notes"]),
+        access=Access(meta.get("access", Access.WHITE)),
+        members={
+            str(name): {str(key): number(scores, key) for key in scores}
+            for name, scores in meta.get("member_scores", {}).items()
+        },
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.errors import NotEnoughLabels
+from .fusion_settings import LOGISTIC, STACKED
 
 FEWEST = 10
 """Below this many rows of the rarer class nothing is fitted."""
@@ -40,12 +41,14 @@ class Tier:
         scalars: most scalar signals; None for no limit.
         components: principal components of each hidden vector; 0 leaves hidden states out.
         calibrators: candidates.
+        method: how signals are fused where `fit_head` is left to choose.
     """
 
     name: str
     scalars: int | None
     components: int
     calibrators: tuple[str, ...]
+    method: str = LOGISTIC
 
 
 _PARAMETRIC = ("identity", "temperature", "platt", "beta")
@@ -56,7 +59,8 @@ def tier_for(correct: NDArray[np.float64]) -> Tier:
 
     10-24 rows of the rarer class: at most 3 scalars, Platt with a prior. 25-99: all scalars, parametric calibrators.
     100-199: hidden states through 8 components (about 12 rows of the rarer class a coefficient). From 200: 32
-    components, from 500: 64 (more never helped by as much as it cost in time), and isotonic.
+    components, from 500: 64 (more never helped by as much as it cost in time), and isotonic. Left to choose, signals
+    are fused by a logistic regression under 100 and by stacking from there on.
 
     Raises:
         NotEnoughLabels: fewer than 10; the message says which class and how many.
@@ -75,8 +79,8 @@ def tier_for(correct: NDArray[np.float64]) -> Tier:
     if rarer < 100:
         return Tier("under 100", None, 0, _PARAMETRIC)
     if rarer < 200:
-        return Tier("under 200", None, 8, _PARAMETRIC)
-    return Tier("full", None, 32 if rarer < 500 else 64, (*_PARAMETRIC, "isotonic"))
+        return Tier("under 200", None, 8, _PARAMETRIC, STACKED)
+    return Tier("full", None, 32 if rarer < 500 else 64, (*_PARAMETRIC, "isotonic"), STACKED)
 
 
 def preferred(names: Sequence[str], limit: int | None) -> tuple[str, ...]:

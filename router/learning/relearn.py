@@ -130,6 +130,7 @@ def relearn(
             seed=seed,
             weights=logged.weights,
             fitted_at=clock.now(),
+            method="logistic",
         )
     except BadInput as error:
         why = f"task {task!r} cannot be learned from its log: {error}"
