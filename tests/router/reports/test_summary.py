@@ -167,4 +167,3 @@ def test_every_figure_is_shown_once_and_unknown_ones_under_other() -> None:
 def test_everything_that_is_measured_has_a_place(world: World) -> None:
     groups = grouped(world().found.metrics)
     assert sum(len(group.figures) for group in groups) == len(world().found.metrics)
-    assert all(figure.meaning for group in groups for figure in group.figures)
