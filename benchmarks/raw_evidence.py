@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -52,9 +53,15 @@ class RawEvidence:
         return {line["key"] for path in self._shards() for line in _lines(path)}
 
     def collect(
-        self, asked: Sequence[tuple[str, Asked]], *, batch_size: int, progress: Callable[[int, int], None]
+        self,
+        asked: Sequence[tuple[str, Asked]],
+        *,
+        batch_size: int,
+        progress: Callable[[int, int], None],
+        seconds: float | None = None,
     ) -> None:
-        """Ask what is missing, rows of like length together."""
+        """Ask what is missing, rows of like length together; stop once `seconds` have passed."""
+        started = time.monotonic()
         known = self.known()
         waiting = sorted(
             (each for each in asked if each[0] not in known),
@@ -65,6 +72,8 @@ class RawEvidence:
         order = np.random.default_rng(0).permutation(len(batches))
         done = len(asked) - len(waiting)
         for number in order:
+            if seconds is not None and time.monotonic() - started > seconds:
+                break
             batch = batches[number]
             generations = self.model.generate_batch(
                 [each.call for _, each in batch],

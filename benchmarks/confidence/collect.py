@@ -18,7 +18,7 @@ RAW = Path.home() / ".cache" / "demur" / "raw"
 
 
 def collect(
-    task: Task, data: Path, *, model: str | None = None, limit: int | None = None, test_only: bool = False
+    task: Task, data: Path, *, model: str | None, limit: int | None, test_only: bool, minutes: float | None
 ) -> None:
     rows = all_rows(task, data)
     if test_only:
@@ -35,7 +35,7 @@ def collect(
         speed = (done - before) / max(spent, 1e-9)
         print(f"{task.name} {loaded.name}: {done} of {total}, {speed:.2f} rows/s, {spent:.0f} s", flush=True)
 
-    raw.collect(pairs, batch_size=task.batch_size, progress=told)
+    raw.collect(pairs, batch_size=task.batch_size, progress=told, seconds=minutes and 60.0 * minutes)
 
 
 if __name__ == "__main__":
@@ -44,7 +44,10 @@ if __name__ == "__main__":
     parser.add_argument("--task", choices=[*TASKS], action="append")
     parser.add_argument("--model")
     parser.add_argument("--limit", type=int)
+    parser.add_argument("--minutes", type=float, help="stop each task after so long; a later run goes on")
     parser.add_argument("--test-only", action="store_true")
     args = parser.parse_args()
     for name in args.task or TASKS:
-        collect(TASKS[name], args.data, model=args.model, limit=args.limit, test_only=args.test_only)
+        collect(
+            TASKS[name], args.data, model=args.model, limit=args.limit, test_only=args.test_only, minutes=args.minutes
+        )

@@ -13,8 +13,8 @@ from demur.evaluation.graders.registry import VersionedGrader, get_grader
 from demur.evaluation.near_duplicates import question_groups
 from demur.integrations.demo.model import small_model
 from demur.integrations.models.huggingface.model import HuggingFaceModel
+from demur.integrations.models.recipe import recipe_for
 from demur.integrations.models.store import find_model
-from demur.router.pipelines.recipe import recipe_for
 from demur.router.pipelines.rows import QuestionRow, read_rows
 
 SEED = 7
@@ -57,7 +57,8 @@ class Task:
         return HuggingFaceModel(
             folder,
             name=chosen,
-            chat=True,
+            chat=recipe.examples is None,
+            prompt_template=recipe.examples,
             system=recipe.system,
             max_new_tokens=recipe.max_new_tokens or 32,
             answer=recipe.answer,
