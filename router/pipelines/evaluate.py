@@ -55,7 +55,7 @@ def check_overlap(artefact: Artefact, ids: Sequence[str], *, allow: bool = False
 
 
 def evaluate_artefact(artefact: Artefact, rows: GradedTable, *, seed: int = 0, overlapping: int = 0) -> Evaluation:
-    """Score every row with the head of the first draft, and measure.
+    """Score every row with the heads of the first draft, as the router does (`Artefact.heads_for`), and measure.
 
     A row with too few signals gets no probability and counts in no metric but `unavailable` and `accuracy_all_rows`.
     The base rate in `brier_base_rate` is that of the fitted rows, not of these.
@@ -70,7 +70,7 @@ def evaluate_artefact(artefact: Artefact, rows: GradedTable, *, seed: int = 0, o
     head = artefact.head(ANSWER, Stage.AFTER)
     if head is None:
         raise ArtefactMismatch(f"artefact {artefact.id[:16]} has no head 'answer/after'; fit one with `demur fit`")
-    said = head.predict_table(rows.table)
+    said = artefact.predict_table(rows.table, ANSWER, Stage.AFTER)
     if not said.available.any():
         raise Refused(f"none of the {len(rows)} rows can be scored: {_why(head, rows)}")
     there = said.available

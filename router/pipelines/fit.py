@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,16 +21,25 @@ from ...probes.fit_head import fit_head
 from ...probes.head import Head
 from ...probes.signal_table import SignalTable
 from ...probes.success_chance import fit_success_chance
+from .fit_access import lesser_heads
 from .table import GradedTable
 
 ANSWER = "answer"
 WHOLE_TEXT = "whole-text/1"
 """The answer is the response's text as it is."""
 
-_BEFORE_SCALARS = "prompt."
-_BEFORE_VECTORS = "prompt_last."
+_BEFORE_SCALARS = ("prompt.", "prompt_lens.", "convergence.", "semantic.", "question.")
+_BEFORE_VECTORS = ("prompt_last.", "question.")
 _LAYER = re.compile(r"\.L(\d+)$")
 _TOP = re.compile(r"_top(\d+)$")
+
+
+class _Options(TypedDict):
+    """What all heads of an artefact are fitted with."""
+
+    seed: int
+    fitted_at: datetime | None
+    method: str
 
 
 def extractor_of(model: Model | None) -> str:
@@ -52,15 +62,19 @@ def fit_artefact(
     seed: int = 0,
     fitted_at: datetime | None = None,
     notes: Iterable[str] = (),
+    method: str = "auto",
 ) -> Artefact:
     """Fit "answer/after" and, where something is known before generation, "answer/before".
 
-    Layers and top-k are bound as the signals' names tell them, so the router captures what was fitted on.
+    Beside each stand heads for less access, "@grey" and "@black", to which a call falls for which not enough was
+    captured (`fit_access.lesser_heads`); one that cannot be fitted is a note. Layers and top-k are bound as the names
+    of the signals tell them, so the router captures what was fitted on.
 
     Args:
         grader: name and version (`grade.grader_key`).
         model: who answered; None for graded records, which are then named by their hash.
         fitted_at: fixed for builds that must be repeatable: the same rows, seed and moment give the same artefact id.
+        method: how signals are fused, see `fit_head`; by itself, stacked from 100 rows of the rarer class.
 
     Raises:
         NotEnoughLabels: fewer than 10 right or wrong rows, or they are too alike. Too few for the head before
@@ -68,18 +82,22 @@ def fit_artefact(
         BadInput: no usable signal.
     """
     moment = fitted_at or datetime.now(UTC)
-    after = fit_head(rows.table, rows.correct, rows.groups, arm=ANSWER, stage=Stage.AFTER, seed=seed, fitted_at=moment)
-    heads: dict[str, Head] = {after.key: after}
-    said = list(notes)
+    options: _Options = {"seed": seed, "fitted_at": moment, "method": method}
+    after = fit_head(rows.table, rows.correct, rows.groups, arm=ANSWER, stage=Stage.AFTER, **options)
+    fitted, said = [after], list(notes)
     early = before_table(rows.table)
     if early is not None:
         try:
-            before = fit_head(
-                early, rows.correct, rows.groups, arm=ANSWER, stage=Stage.BEFORE, seed=seed, fitted_at=moment
-            )
-            heads[before.key] = before
+            before = fit_head(early, rows.correct, rows.groups, arm=ANSWER, stage=Stage.BEFORE, **options)
+            fitted.append(before)
         except (NotEnoughLabels, BadInput) as error:
             said.append(f"no head before generation: {error}")
+    heads: dict[str, Head] = {}
+    for head in fitted:
+        table = early if early is not None and head.stage is Stage.BEFORE else rows.table
+        lesser, why_not = lesser_heads(head, table, rows.correct, rows.groups, **options)
+        heads |= {each.key: each for each in (head, *lesser)}
+        said += why_not
     binding = Binding(
         model=ModelBinding.of(model or records_fingerprint(rows.data)),
         task=task,
@@ -110,8 +128,9 @@ def with_arm(
     head: bool = True,
     seed: int = 0,
     fitted_at: datetime | None = None,
+    method: str = "auto",
 ) -> Artefact:
-    """The artefact with a later route: its head "ARM/after" and its success chance.
+    """The artefact with a later route: its head "ARM/after", those for less access, and its success chance.
 
     Args:
         arm: "retrieve" or "escalate:NAME".
@@ -122,6 +141,7 @@ def with_arm(
         ids: of these rows; evaluation refuses them from now on.
         data: hash of these rows (`GradedTable.data`).
         head: False: only the success chance, say because the larger model shows other signals.
+        method: see `fit_artefact`.
 
     Raises:
         ConfigurationError: no such arm, or no fingerprint for an escalation.
@@ -141,8 +161,11 @@ def with_arm(
     if head:
         _check_layers(table, binding)
         try:
-            fitted = fit_head(table, grades, groups, arm=arm, stage=Stage.AFTER, seed=seed, fitted_at=fitted_at)
-            heads[fitted.key] = fitted
+            options: _Options = {"seed": seed, "fitted_at": fitted_at, "method": method}
+            fitted = fit_head(table, grades, groups, arm=arm, stage=Stage.AFTER, **options)
+            lesser, why_not = lesser_heads(fitted, table, grades, groups, **options)
+            heads |= {each.key: each for each in (fitted, *lesser)}
+            notes += why_not
         except NotEnoughLabels as error:
             notes.append(f"no head for {arm}: {error}")
     known = np.isfinite(base)
