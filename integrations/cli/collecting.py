@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 from ...core.errors import BadInput
+from ...core.files import read_named
 
 if TYPE_CHECKING:
     from ...core.protocols import Model
@@ -57,15 +59,26 @@ def configured(
 
 
 def answering_model(
-    spec: str | None, prompt: Path | None, system: str | None, max_new_tokens: int | None
+    spec: str | None,
+    prompt: Path | None,
+    system: str | None,
+    max_new_tokens: int | None,
+    *,
+    grader: str | None = None,
+    refusal: str | None = None,
 ) -> Model | None:
     """The model that --model names, set up as the other options say; None without --model.
+
+    Args:
+        grader, refusal: what they leave open is taken from the grader's recipe (`models.recipe`).
 
     Raises:
         BadInput: options of a model without a model, or a prompt file that cannot be used.
     """
+    from ...router.pipelines.gather import DEFAULT_GRADER
     from ..models.build import build_model
     from ..models.prompt_file import read_prompt
+    from ..models.recipe import recipe_for
 
     if spec is None:
         given = {"--prompt": prompt, "--system": system, "--max-new-tokens": max_new_tokens}
@@ -74,7 +87,38 @@ def answering_model(
             raise BadInput(f"{' and '.join(unused)} would not be used without --model; give it, or leave them out")
         return None
     template = None if prompt is None else read_prompt(prompt)
-    return build_model(spec, system=system, max_new_tokens=max_new_tokens, prompt_template=template)
+    recipe = recipe_for(grader or DEFAULT_GRADER, refusal)
+    return build_model(spec, system=system, max_new_tokens=max_new_tokens, prompt_template=template, recipe=recipe)
+
+
+def read_passages(data: Path, given: Path | None) -> dict[str, str] | None:
+    """The texts that rows name by `meta.passage_id`, by id; None where there is no file of them.
+
+    Args:
+        given: JSONL of {id, text}; by default `NAME_passages.jsonl` beside the rows' NAME.jsonl, if it is there.
+
+    Raises:
+        BadInput: the file cannot be read, or a line is not {id, text}; the message names it.
+    """
+    path = given or data.with_name(f"{data.stem}_passages{data.suffix}")
+    if given is None and not path.is_file():
+        return None
+    try:
+        lines = read_named(path, pipes=True).decode("utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} cannot be read: {error}") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            found[str(row["id"])] = row["text"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise BadInput(f"{path}:{number}: a passage is {{id, text}}: {error}") from error
+        if not isinstance(row["text"], str):
+            raise BadInput(f"{path}:{number}: the text is {type(row['text']).__name__}, not a text")
+    return found
 
 
 class _Speed(ProgressColumn):

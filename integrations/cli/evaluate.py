@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...core.text import printable
-from .collecting import answering_model, configured, evidence_folder, progress_bar
+from .collecting import answering_model, configured, evidence_folder, progress_bar, read_passages
 
 if TYPE_CHECKING:
     from ...evaluation.graders.registry import VersionedGrader
@@ -37,6 +37,9 @@ def evaluate(
     ] = None,
     system: Annotated[str | None, typer.Option(help="system text for the model")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(help="length limit of an answer")] = None,
+    passages: Annotated[
+        Path | None, typer.Option(help="JSONL {id, text} of what rows name by passage_id; default: NAME_passages.jsonl")
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="at most so many rows, drawn with the seed")] = None,
     seed: Annotated[int, typer.Option(help="of every random choice", min=0)] = 0,
     cache: Annotated[
@@ -66,11 +69,21 @@ def evaluate(
     check_rows(rows, has_model=model is not None, grader=grader, refusal=refusal)
     judge = _grader(fitted, by_hand=are_graded(rows), name=grader, refusal=refusal, task=task)
     overlapping = check_overlap(fitted, [row.id for row in rows], allow=allow_overlap)
-    answering = answering_model(model, prompt, system, max_new_tokens)
+    asked_for = {} if judge is None else {"grader": judge.name, "refusal": getattr(judge, "refusal", None)}
+    answering = answering_model(model, prompt, system, max_new_tokens, **asked_for)
+    shown = None if judge is None else read_passages(data, passages)
     if answering is not None:
         fitted.check(answering.fingerprint(), extractor=extractor_of(answering))
     with progress_bar("asking") as progress:
-        graded = gather(rows, answering, judge, evidence_folder(cache), binding=fitted.binding, progress=progress)
+        graded = gather(
+            rows,
+            answering,
+            judge,
+            evidence_folder(cache),
+            binding=fitted.binding,
+            passages=shown,
+            progress=progress,
+        )
     found = evaluate_artefact(fitted, graded, seed=seed, overlapping=len(overlapping))
     write_results(out, found.scores, found.metrics)
     source = Provenance(_command(), judging_seconds=_judging_seconds(fitted, graded), seed=seed)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...core.text import printable
-from .collecting import answering_model, configured, evidence_folder, progress_bar
+from .collecting import answering_model, configured, evidence_folder, progress_bar, read_passages
 
 if TYPE_CHECKING:
     from ...evaluation.estimate import Estimate
@@ -41,6 +41,9 @@ def fit(
     ] = None,
     system: Annotated[str | None, typer.Option(help="system text for the model")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(help="length limit of an answer")] = None,
+    passages: Annotated[
+        Path | None, typer.Option(help="JSONL {id, text} of what rows name by passage_id; default: NAME_passages.jsonl")
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="at most so many rows, drawn with the seed")] = None,
     seed: Annotated[int, typer.Option(help="of every random choice", min=0)] = 0,
     cache: Annotated[
@@ -63,9 +66,10 @@ def fit(
         model, grader, refusal = configured(task, model, grader, refusal)
     check_rows(rows, has_model=model is not None, grader=grader, refusal=refusal)
     judge = None if by_hand else make_grader(grader, refusal)
-    answering = answering_model(model, prompt, system, max_new_tokens)
+    answering = answering_model(model, prompt, system, max_new_tokens, grader=grader, refusal=refusal)
     with progress_bar("asking") as progress:
-        graded = gather(rows, answering, judge, evidence_folder(cache), progress=progress)
+        shown = None if by_hand else read_passages(data, passages)
+        graded = gather(rows, answering, judge, evidence_folder(cache), passages=shown, progress=progress)
     artefact = fit_artefact(
         graded,
         task=task,

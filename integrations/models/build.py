@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ConfigurationError, MissingExtra
+from .recipe import Recipe
 
 if TYPE_CHECKING:
     from ...core.protocols import Model
@@ -19,6 +20,7 @@ def build_model(
     system: str | None = None,
     max_new_tokens: int | None = None,
     prompt_template: PromptTemplate | None = None,
+    recipe: Recipe | None = None,
 ) -> Model:
     """The model that `spec` names.
 
@@ -29,6 +31,8 @@ def build_model(
         system: system text put before every call.
         max_new_tokens: length limit of an answer; None leaves the model's own.
         prompt_template: how calls are written for a model without a chat template, and how documents are.
+        recipe: what is said and how answers are found where the arguments above leave it open (`recipe_for`); the same
+            recipe gives the same fingerprint.
 
     Raises:
         ConfigurationError: an unknown provider, or its client cannot be built (no key, say).
@@ -48,11 +52,26 @@ def build_model(
             )
         if not name:
             raise ConfigurationError(f"model {spec!r} names no model; write {provider}:NAME")
-        return _hosted(provider, name, system, max_new_tokens, prompt_template)
+        wanted = recipe or Recipe()
+        limit = max_new_tokens or wanted.max_new_tokens
+        return _hosted(provider, name, system or wanted.system, limit, prompt_template or wanted.examples)
+    return _local(spec, system, max_new_tokens, prompt_template, recipe or Recipe())
+
+
+def _local(
+    spec: str, system: str | None, max_new_tokens: int | None, template: PromptTemplate | None, recipe: Recipe
+) -> Model:
     from .huggingface.model import HuggingFaceModel
 
-    options: dict[str, Any] = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
-    return HuggingFaceModel(spec, system=system, prompt_template=prompt_template, **options)
+    options: dict[str, Any] = {"answer": recipe.answer}
+    limit = max_new_tokens or recipe.max_new_tokens
+    if limit is not None:
+        options["max_new_tokens"] = limit
+    if system is None and template is None and recipe.examples is not None:
+        return HuggingFaceModel(spec, prompt_template=recipe.examples, chat=False, **options)
+    model = HuggingFaceModel(spec, system=system, prompt_template=template, **options)
+    # A base model takes instructions for one more example.
+    return model.with_system(recipe.system) if system is None and recipe.system and model.chats else model
 
 
 def _hosted(

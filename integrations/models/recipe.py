@@ -47,7 +47,7 @@ Solution: Each team has 45 / 5 = 9 children, and 9 + 2 = 11. The answer is 11.
 """
 
 RECIPES: dict[str, Recipe] = {
-    "alias": Recipe(system=_SHORT, max_new_tokens=24),
+    "alias": Recipe(system=_SHORT),
     "number": Recipe(
         answer="last-number",
         examples=PromptTemplate(
@@ -74,6 +74,5 @@ def recipe_for(grader: str, refusal: str | None = None) -> Recipe:
                 "Answer from the passage with as few of its words as possible: no sentence, no explanation. If the "
                 f"passage does not say it, answer exactly: {refusal or DEFAULT_REFUSAL}"
             ),
-            max_new_tokens=24,
         )
     return RECIPES.get(grader, Recipe())

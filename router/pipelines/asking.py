@@ -94,10 +94,13 @@ def _documents(
     if context is not None:
         raise BadInput(f"row {row.id!r}: context is a {type(context).__name__}; give a text or a list of texts")
     wanted = meta.get("passage_id")
-    if wanted is None or not passages:
+    if wanted is None:
         return ()
     if wanted not in passages:
-        raise BadInput(f"row {row.id!r}: passage {wanted!r} is not in the passages file; add it, or leave the file out")
+        raise BadInput(
+            f"row {row.id!r} names the passage {wanted!r}, which is not among the {len(passages)} given; give the file "
+            "that holds it (--passages)"
+        )
     return (Document(id=str(wanted), text=passages[wanted]),)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...core.errors import BadInput, ConfigurationError
@@ -83,6 +83,7 @@ def gather(
     cache_folder: Path,
     *,
     binding: Binding | None = None,
+    passages: Mapping[str, str] | None = None,
     progress: Progress = silent,
     batch_size: int = 16,
 ) -> GradedTable:
@@ -90,6 +91,7 @@ def gather(
 
     Args:
         model, grader: for questions; graded rows need neither.
+        passages: texts that rows name by `meta.passage_id`.
         binding: of the artefact that will be evaluated, so that the same is captured; None when fitting.
 
     Raises:
@@ -105,5 +107,5 @@ def gather(
     capture = capture_of(model, binding)
     probes = answer_probes(model, inner_lens_layers(model, capture))
     collector = Collector(model, probes, capture, cache_folder, batch_size=batch_size)
-    collected = collector.collect(questions, progress=progress)
+    collected = collector.collect(questions, passages=passages, progress=progress)
     return collected_table(collected, grade_rows(questions, collected, grader))

@@ -104,3 +104,10 @@ def seeded(seed: int | None) -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
+
+
+def stop_strings(stop: Sequence[str] | None) -> tuple[str, ...]:
+    """Stop strings as given by a user; one bare text would be taken for its letters."""
+    if isinstance(stop, str):
+        raise ConfigurationError(f"stop={stop!r} must be a list of strings, such as [{stop!r}]")
+    return tuple(stop or ())

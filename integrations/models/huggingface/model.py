@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Literal
 
 from ....core.call import Call
-from ....core.errors import BadInput, ConfigurationError, PromptTooLong
+from ....core.errors import BadInput, ConfigurationError
 from ....core.evidence import CaptureRequest, Document, Need
 from ....core.protocols import Fingerprint, Gate, Generation
 from ....core.record import content_hash
@@ -21,14 +20,14 @@ from ..digests import DigestCache
 from ..store import find_model
 from .architecture import architecture_of, context_limit
 from .assemble import plan_of
-from .chat import ChatTemplate
-from .decoding import Decoding
+from .decoding import Decoding, stop_strings
 from .engine import Engine, Listener
 from .identity import folder_identity, object_identity
 from .loading import dtype_of, end_tokens, load_folder, lock_of, pad_token
-from .prompt import PromptTemplate, chat_messages, cleaned, plain_prompt, render_chat, special_tokens
-from .question import Question, question_span
+from .prompt import PromptTemplate
+from .question import Question
 from .stream import AsyncTextStream, TextStream
+from .writer import PromptWriter
 
 if TYPE_CHECKING:
     import torch
@@ -92,7 +91,7 @@ class HuggingFaceModel:
         assistant_model: Any = None,
         answer: str = WHOLE,
     ) -> None:
-        decoding = Decoding(max_new_tokens, _stop_strings(stop), do_sample, temperature, top_p, top_k, seed)
+        decoding = Decoding(max_new_tokens, stop_strings(stop), do_sample, temperature, top_p, top_k, seed)
         chosen = dtype_of(dtype, device)
         folder = find_model(id_or_path)
         model, tokenizer = load_folder(folder, dtype=chosen, device=device)
@@ -127,7 +126,7 @@ class HuggingFaceModel:
         self._folder = None
         self._set_up(model, tokenizer, name, system, prompt_template, chat, assistant_model, answer)
         given = decoding.stop if decoding is not None and stop is None else stop
-        decoding = replace(decoding or Decoding(), stop=_stop_strings(given))
+        decoding = replace(decoding or Decoding(), stop=stop_strings(given))
         self._decoding = self._with_default_stop(decoding, given)
         return self
 
@@ -145,26 +144,24 @@ class HuggingFaceModel:
         if model.training:
             raise ConfigurationError(f"model {name!r} is in training mode (dropout is on); call model.eval() first")
         has_template = bool(getattr(tokenizer, "chat_template", None))
-        if chat is True and not has_template:
-            raise ConfigurationError(f"chat=True, but the tokenizer of {name!r} has no chat template; use chat='auto'")
-        if chat not in (True, False, "auto"):
-            raise ConfigurationError(f"chat={chat!r}: use 'auto', True or False")
+        if chat not in (True, False, "auto") or (chat is True and not has_template):
+            raise ConfigurationError(
+                f"chat={chat!r}: use 'auto', False, or True where the tokenizer has a chat template"
+            )
         self.name = name
         self._locate = answer_finder(answer)
         self.answer_extractor = f"{answer}/1"
-        self._system = system
-        self._template = template or PromptTemplate()
-        self._chat = has_template if chat == "auto" else bool(chat)
-        self._tokenizer = tokenizer
         eos = end_tokens(model, tokenizer)
+        chats = has_template if chat == "auto" else bool(chat)
+        self._writer = PromptWriter(
+            name, tokenizer, template or PromptTemplate(), chats, system, context_limit(model), eos
+        )
         self._engine = Engine(model, tokenizer, architecture_of(model), eos, pad_token(tokenizer, eos), name, assistant)
-        self._limit = context_limit(model)
-        self._special = special_tokens(tokenizer)
         self._lock = lock_of(model)
         self._identity: str | None = None
 
     def _with_default_stop(self, decoding: Decoding, given: Sequence[str] | None) -> Decoding:
-        return replace(decoding, stop=() if self._chat else ("\n",)) if given is None else decoding
+        return replace(decoding, stop=() if self.chats else ("\n",)) if given is None else decoding
 
     @property
     def provides(self) -> frozenset[Need]:
@@ -187,7 +184,7 @@ class HuggingFaceModel:
     @property
     def tokenizer(self) -> Any:
         """The transformers tokenizer. Do not change it."""
-        return self._tokenizer
+        return self._writer.tokenizer
 
     @property
     def end_tokens(self) -> frozenset[int]:
@@ -197,18 +194,24 @@ class HuggingFaceModel:
     @property
     def system(self) -> str | None:
         """System text that is put before every conversation."""
-        return self._system
+        return self._writer.system
 
     @property
     def chats(self) -> bool:
         """Prompts are written with the tokenizer's chat template."""
-        return self._chat
+        return self._writer.chats
 
     def with_decoding(self, **changes: Any) -> HuggingFaceModel:
         """The same weights with other decoding settings (fields of `Decoding`); this model stays as it is."""
         other = HuggingFaceModel.__new__(HuggingFaceModel)
         other.__dict__.update(self.__dict__)
         other._decoding = replace(self._decoding, **changes)
+        return other
+
+    def with_system(self, system: str) -> HuggingFaceModel:
+        """The same weights with system text before every conversation; this model stays as it is."""
+        other = self.with_decoding()
+        other._writer = replace(self._writer, system=system)
         return other
 
     def fingerprint(self, *, cache: DigestCache | None = None) -> Fingerprint:
@@ -218,17 +221,12 @@ class HuggingFaceModel:
             if self._folder is not None:
                 self._identity = folder_identity(self._folder, dtype, cache)
             else:
-                self._identity = object_identity(self._engine.model, self._tokenizer)
-        prompt = {
-            "chat": getattr(self._tokenizer, "chat_template", None) if self._chat else None,
-            "template": self._template.as_dict(),
-            "system": self._system,
-        }
+                self._identity = object_identity(self._engine.model, self.tokenizer)
         return Fingerprint(
             name=self.name,
             identity=self._identity,
             pinned=True,
-            prompt=content_hash(prompt),
+            prompt=self._writer.hash,
             decoding=content_hash(self._decoding.settings()),
         )
 
@@ -239,38 +237,10 @@ class HuggingFaceModel:
             BadInput: the call asks nothing.
             ConfigurationError: the call offers tools, and this model's prompts cannot.
         """
-        tools = call.tools
-        call, documents = cleaned(call, documents, self._special)
-        if tools and not self._chat:
-            raise ConfigurationError(
-                f"{self.name} has no chat template, so it cannot be offered tools; use a chat model"
-            )
-        if self._chat:
-            messages = chat_messages(call, self._template, documents, self._system)
-            if tools:
-                return self._tool_template.prompt(messages, tools)
-            return render_chat(self._tokenizer, messages)
-        return plain_prompt(call, self._template, documents, self._system)
-
-    @cached_property
-    def _tool_template(self) -> ChatTemplate:
-        template = ChatTemplate(self._tokenizer, name=self.name)
-        template.require_tools()
-        return template
+        return self._writer.text(call, documents)
 
     def _encode(self, call: Call, documents: Sequence[Document]) -> list[int]:
-        return self._tokens(self.prompt(call, documents), whose=f"call {call.id}", chat=self._chat)
-
-    def _tokens(self, text: str, *, whose: str, chat: bool) -> list[int]:
-        # A chat template writes its own beginning-of-sequence token.
-        ids = list(self._tokenizer(text, add_special_tokens=not chat, verbose=False)["input_ids"])
-        if not chat and ids and ids[-1] in self._engine.eos:
-            ids.pop()  # some tokenizers close every text; then there would be nothing to go on from
-        if not ids:
-            raise BadInput(f"the prompt of {whose} has no tokens in the vocabulary of {self.name}")
-        if self._limit is not None and len(ids) + self._decoding.max_new_tokens > self._limit:
-            raise PromptTooLong(len(ids), self._limit)
-        return ids
+        return self._writer.encode(call, documents, room=self._decoding.max_new_tokens)
 
     def generate(
         self,
@@ -398,7 +368,8 @@ class HuggingFaceModel:
         Raises:
             PromptTooLong, ConfigurationError, ModelError: as `generate`.
         """
-        return self._run([self._tokens(prompt, whose="a chat", chat=True)], capture, listener or Listener())[0]
+        tokens = self._writer.tokens(prompt, whose="a chat", chat=True, room=self._decoding.max_new_tokens)
+        return self._run([tokens], capture, listener or Listener())[0]
 
     def _answer(
         self,
@@ -411,14 +382,10 @@ class HuggingFaceModel:
         prompts = [self._encode(*each) for each in asked]
         questions = None
         if capture is not None and capture.question_logprobs:
-            questions = [self._question(*each) for each in asked]
+            questions = [self._writer.question(*each) for each in asked]
         if listener.locate is None:
             listener.locate = self._locate
         return self._run(prompts, capture, listener, batch=batch, questions=questions)
-
-    def _question(self, call: Call, documents: Sequence[Document]) -> Question:
-        asked, _ = cleaned(call, (), self._special)
-        return question_span(self._tokenizer, self.prompt(call, documents), asked.question, special=not self._chat)
 
     def _run(
         self,
@@ -435,9 +402,3 @@ class HuggingFaceModel:
             decoding = replace(decoding, seed=decoding.seed + batch)  # else equal calls in two batches draw alike
         with self._lock:
             return self._engine.run(prompts, decoding, plan, listener, questions)
-
-
-def _stop_strings(stop: Sequence[str] | None) -> tuple[str, ...]:
-    if isinstance(stop, str):
-        raise ConfigurationError(f"stop={stop!r} must be a list of strings, such as [{stop!r}]")
-    return tuple(stop or ())
