@@ -145,9 +145,7 @@ class HuggingFaceModel:
             raise ConfigurationError(f"model {name!r} is in training mode (dropout is on); call model.eval() first")
         has_template = bool(getattr(tokenizer, "chat_template", None))
         if chat not in (True, False, "auto") or (chat is True and not has_template):
-            raise ConfigurationError(
-                f"chat={chat!r}: use 'auto', False, or True where the tokenizer has a chat template"
-            )
+            raise ConfigurationError(f"chat={chat!r}: use 'auto', False, or, where there is a chat template, True")
         self.name = name
         self._locate = answer_finder(answer)
         self.answer_extractor = f"{answer}/1"
@@ -218,10 +216,8 @@ class HuggingFaceModel:
         """Hashes of weights, configuration and tokenizer; of everything that shapes the prompt; of the decoding."""
         if self._identity is None:
             dtype = str(self._engine.model.dtype)
-            if self._folder is not None:
-                self._identity = folder_identity(self._folder, dtype, cache)
-            else:
-                self._identity = object_identity(self._engine.model, self.tokenizer)
+            of_folder = self._folder is not None and folder_identity(self._folder, dtype, cache)
+            self._identity = of_folder or object_identity(self._engine.model, self.tokenizer)
         return Fingerprint(
             name=self.name,
             identity=self._identity,
@@ -380,9 +376,8 @@ class HuggingFaceModel:
         batch: int = 0,
     ) -> list[Generation]:
         prompts = [self._encode(*each) for each in asked]
-        questions = None
-        if capture is not None and capture.question_logprobs:
-            questions = [self._writer.question(*each) for each in asked]
+        wants = capture is not None and capture.question_logprobs
+        questions = [self._writer.question(*each) for each in asked] if wants else None
         if listener.locate is None:
             listener.locate = self._locate
         return self._run(prompts, capture, listener, batch=batch, questions=questions)
