@@ -27,11 +27,14 @@ ROWS_A_FILE = 500
 
 def projected(row: CollectedRow) -> CollectedRow:
     """The row with its vectors at unit root mean square, projected to 32 dimensions (Gaussian, seeded by name)."""
-    hidden = {}
-    for name, vector in row.hidden.items():
-        scale = float(np.sqrt(np.mean(np.square(vector, dtype=np.float64)))) or 1.0
-        hidden[name] = ((vector / scale) @ _projection(name, vector.size)).astype(np.float32)
+    hidden = {name: project(name, vector) for name, vector in row.hidden.items()}
     return replace(row, hidden=hidden)
+
+
+def project(name: str, vector: np.ndarray) -> np.ndarray:
+    """(width,) at unit root mean square, projected to (32,)."""
+    scale = float(np.sqrt(np.mean(np.square(vector, dtype=np.float64)))) or 1.0
+    return ((vector / scale) @ _projection(name, vector.size)).astype(np.float32)
 
 
 _projections: dict[tuple[str, int], np.ndarray] = {}

@@ -1,4 +1,6 @@
-"""Ask the models: `python benchmarks/confidence/collect.py --data DIR [--task NAME] [--model NAME] [--limit N]`."""
+"""Ask the models: `python benchmarks/confidence/collect.py --data DIR [--task NAME] [--model NAME] [--limit N]`.
+
+`--pack` adds what was collected to the evidence that is committed."""
 
 from __future__ import annotations
 
@@ -14,8 +16,6 @@ from tasks import TASKS, Task, all_rows, capture_for
 
 from demur.router.pipelines.asking import asked_of
 
-RAW = Path.home() / ".cache" / "demur" / "raw"
-
 
 def collect(
     task: Task, data: Path, *, model: str | None, limit: int | None, test_only: bool, minutes: float | None
@@ -25,10 +25,10 @@ def collect(
         rows = rows[task.fit :]
     asked = asked_of(rows, task.read_passages(data))
     loaded = task.load_model(model)
-    raw = RawEvidence(RAW, loaded, capture_for(loaded))
+    raw = RawEvidence(task.name, loaded, capture_for(loaded))
     pairs = list(zip([row.id for row in rows], asked, strict=True))[:limit]
     started = time.monotonic()
-    before = len(raw.known())
+    before = len(raw.full.known() | raw.brief.known())
 
     def told(done: int, total: int) -> None:
         spent = time.monotonic() - started
@@ -36,6 +36,11 @@ def collect(
         print(f"{task.name} {loaded.name}: {done} of {total}, {speed:.2f} rows/s, {spent:.0f} s", flush=True)
 
     raw.collect(pairs, batch_size=task.batch_size, progress=told, seconds=minutes and 60.0 * minutes)
+
+
+def pack(task: Task, model: str | None) -> None:
+    loaded = task.load_model(model)
+    print(f"{task.name} {loaded.name}: {RawEvidence(task.name, loaded, capture_for(loaded)).pack()} rows added")
 
 
 if __name__ == "__main__":
@@ -46,8 +51,12 @@ if __name__ == "__main__":
     parser.add_argument("--limit", type=int)
     parser.add_argument("--minutes", type=float, help="stop each task after so long; a later run goes on")
     parser.add_argument("--test-only", action="store_true")
+    parser.add_argument("--pack", action="store_true")
     args = parser.parse_args()
     for name in args.task or TASKS:
+        if args.pack:
+            pack(TASKS[name], args.model)
+            continue
         collect(
             TASKS[name], args.data, model=args.model, limit=args.limit, test_only=args.test_only, minutes=args.minutes
         )

@@ -101,15 +101,14 @@ TASKS = {
 
 
 def capture_for(model: HuggingFaceModel) -> CaptureRequest:
-    """All layers' vectors, the exact lens at every second layer, the fast one at fewer, and all else there is."""
+    """Vectors and both lenses at every third layer, the final one among them, and all else there is."""
     depth = model.layer_count
-    every_second = tuple(range(depth % 2, depth + 1, 2))
-    fast = tuple(range(depth // 2, depth + 1, 3))
+    layers = tuple(range(depth % 3 or 3, depth + 1, 3))
     return CaptureRequest(
         top_k=5,
-        hidden_layers=tuple(range(depth + 1)),
-        lens_layers=every_second,
-        fast_lens_layers=(*fast, depth) if fast[-1] != depth else fast,
+        hidden_layers=layers,
+        lens_layers=layers,
+        fast_lens_layers=layers,
         lens_candidates=64,
         prompt_lens=True,
         question_logprobs=True,
