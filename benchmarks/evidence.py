@@ -16,9 +16,10 @@ import numpy as np
 
 from demur.core.evidence import CaptureRequest
 from demur.core.protocols import Model
-from demur.router.pipelines.collect import Collector, Progress, answer_probes, inner_lens_layers
+from demur.router.pipelines.collect import Collector, Progress
 from demur.router.pipelines.evidence_cache import CollectedRow, EvidenceCache
 from demur.router.pipelines.rows import QuestionRow
+from demur.router.probe_set import probes_for
 
 COMMITTED = Path(__file__).parent / "evidence"
 WIDTH = 32
@@ -68,7 +69,7 @@ def evidence_for(
     if missing:
         model = load_model()
         capture = capture_for(model)
-        probes = answer_probes(model, inner_lens_layers(model, capture))
+        probes = probes_for(model, capture)
         collector = Collector(model, probes, capture, full_cache)
         store = EvidenceCache(COMMITTED, {**collector.settings, "projection": WIDTH}, float16=True)
         known = store.load()

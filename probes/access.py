@@ -18,7 +18,7 @@ class Access(StrEnum):
 
 
 _WHITE = re.compile(
-    r"(fast_|prompt_)?lens\.|mice\.|convergence\.|semantic\."
+    r"(fast_|prompt_)?lens\.|(fast_)?mice\.|convergence\.|semantic\."
     # Captured while the prompt is read; only the length of the question is text.
     r"|prompt\.(?!log_question_length$)"
     # Over the whole vocabulary, which no interface for log-probabilities shows.

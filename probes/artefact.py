@@ -178,11 +178,14 @@ class Artefact:
         hidden = {int(found[1]) for name in vectors if (found := _LAYER.search(name))}
         if any(name.startswith(_OF_LAYERS) for name in names):
             hidden |= set(self.binding.hidden_layers)
+        fast = any(name.startswith(("fast_lens.", "fast_mice.")) for name in names)
         wants_top = any("_top" in name or _OF_TOP.match(name) for name in names)
         return CaptureRequest(
             top_k=self.binding.top_k if wants_top else 0,
             hidden_layers=tuple(sorted(hidden)),
             lens_layers=tuple(sorted(lens)) or None,
+            fast_lens_layers=tuple(self.binding.fast_lens_layers) if fast else None,
+            lens_candidates=self.binding.lens_candidates,
             prompt_lens=any(name.startswith("prompt_lens.") for name in names),
             question_logprobs=any(name.startswith("prompt.question_") for name in names),
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from ..core.evidence import CaptureRequest
 from ..core.protocols import Fingerprint
 from ..core.record import Record, content_hash
 
@@ -83,7 +84,8 @@ class Binding(Record):
         data: hash of the rows it was fitted on.
         versions: libraries at fit time; recorded, not compared.
         fit_ids: SHA-256 of each fitted row's id, so that evaluation can refuse rows met before.
-        top_k, hidden_layers, lens_layers: what was captured when the signals were made.
+        top_k, hidden_layers, lens_layers, fast_lens_layers, lens_candidates, prompt_lens, question_logprobs: what was
+            captured when the signals were made, as in `CaptureRequest`; of both lenses without the final layer.
     """
 
     model: ModelBinding
@@ -100,6 +102,26 @@ class Binding(Record):
     top_k: int = Field(default=5, ge=0)
     hidden_layers: tuple[int, ...] = ()
     lens_layers: tuple[int, ...] = ()
+    fast_lens_layers: tuple[int, ...] = ()
+    lens_candidates: int = Field(default=64, ge=1)
+    prompt_lens: bool = False
+    question_logprobs: bool = False
+
+    def capture(self, depth: int) -> CaptureRequest:
+        """The same capture again.
+
+        Args:
+            depth: number of the model's final layer.
+        """
+        return CaptureRequest(
+            top_k=self.top_k,
+            hidden_layers=tuple(self.hidden_layers),
+            lens_layers=(*self.lens_layers, depth) if self.lens_layers else None,
+            fast_lens_layers=(*self.fast_lens_layers, depth) if self.fast_lens_layers else None,
+            lens_candidates=self.lens_candidates,
+            prompt_lens=self.prompt_lens,
+            question_logprobs=self.question_logprobs,
+        )
 
 
 def differs(what: str, stored: str, now: str) -> str:

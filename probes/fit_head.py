@@ -32,6 +32,7 @@ _AFTER_ONLY = (
     "lens.",
     "fast_lens.",
     "mice.",
+    "fast_mice.",
     "trajectory.",
     "prefix.",
     "grounding.adjusted",

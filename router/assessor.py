@@ -89,7 +89,7 @@ class Assessor:
 
     def can_judge(self, arm: str, stage: Stage = Stage.AFTER) -> bool:
         """Is there anything fitted that turns this arm's evidence into a confidence?"""
-        return self.artefact is not None and self.artefact.head(arm, stage) is not None
+        return self.artefact is not None and bool(self.artefact.heads_for(arm, stage))
 
     def capture_request(self, arm: str) -> CaptureRequest:
         """What must be read off the model for this arm's heads, worked out once for all probes."""
@@ -98,13 +98,14 @@ class Assessor:
     def assess(self, evidence: Evidence, stage: Stage, *, deadline: datetime | None = None) -> Assessment:
         """Measure and judge. Never raises for what a probe does: a crashing probe is a missing signal (rule 1).
 
-        The confidence is that of the artefact's head, or of one that was learned from the log since, moved by what
-        outcomes taught about that head. What recalls experience runs last, at the confidence of all the rest.
+        The confidence is that of the artefact's head (where there are several, of the first that has enough to go on),
+        or of one that was learned from the log since, moved by what outcomes taught about that head. What recalls
+        experience runs last, at the confidence of all the rest.
         """
         turn = self._turn(evidence) if stage is Stage.AFTER else None
-        fitted = self.artefact.head(evidence.arm, stage) if self.artefact is not None else None
+        fitted = self.artefact.heads_for(evidence.arm, stage) if self.artefact is not None else ()
         learned = self._learned(evidence, stage)
-        heads = [head for head in (fitted, learned.head if learned is not None else None) if head is not None]
+        heads = [*fitted, *([learned.head] if learned is not None else [])]
         wanted = {name for head in heads for name in head.signal_names} if heads else None
         signals: list[Signal] = []
         not_run: dict[str, str] = {}
@@ -120,11 +121,10 @@ class Assessor:
                 signals.extend(measure(probe, evidence))
         hidden = evidence.captured.hidden if evidence.captured is not None else {}
         judged: Confidence | Unavailable = Unavailable(reason=f"nothing is fitted for '{evidence.arm}/{stage.value}'")
-        if fitted is not None and self.artefact is not None:
-            name = self.artefact.calibrator_id(evidence.arm, stage)
-            judged = fitted.predict(signals, hidden, calibrator=name)
+        if fitted:
+            judged = self._by_first(fitted, signals, hidden)
             if self._learning is not None and stage is Stage.AFTER:
-                signals.extend(scores_of(fitted, judged, hidden))
+                signals.extend(scores_of(fitted[0], judged, hidden))
         elif learned is not None:
             judged = learned.head.predict(signals, hidden, calibrator=learned.calibrator)
         for probe in recalls:
@@ -132,13 +132,24 @@ class Assessor:
             signals.extend(measure_by(probe, lambda probe=probe, at=at: probe.measure_at(evidence, at)))
         if learned is not None:
             judged = learned.head.predict(signals, hidden, calibrator=learned.calibrator)
-        elif recalls and fitted is not None and self.artefact is not None:
-            judged = fitted.predict(signals, hidden, calibrator=self.artefact.calibrator_id(evidence.arm, stage))
+        elif recalls and fitted:
+            judged = self._by_first(fitted, signals, hidden)
         if isinstance(judged, Unavailable):
             return Assessment(tuple(signals), None, judged.reason, not_run, turn)
         if self._learning is not None and turn is not None:
             judged = self._learning.adjusted(evidence.call.tenant, evidence.call.task, turn, judged)
         return Assessment(tuple(signals), judged, "", not_run, turn)
+
+    def _by_first(self, heads: Sequence[Head], signals: Sequence[Signal], hidden: Hidden) -> Confidence | Unavailable:
+        """The confidence of the first head that has enough to go on; else what the first one misses."""
+        told: list[Unavailable] = []
+        for head in heads:
+            name = head.key if self.artefact is None else self.artefact.calibrator_id(head.arm, head.stage, head.access)
+            judged = head.predict(signals, hidden, calibrator=name)
+            if isinstance(judged, Confidence):
+                return judged
+            told.append(judged)
+        return told[0]
 
     def _turn(self, evidence: Evidence) -> TurnKind | None:
         """A proposed tool call is one, however little of what proposed it is at hand."""

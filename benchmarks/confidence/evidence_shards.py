@@ -43,30 +43,35 @@ class EvidenceShards:
         return {line["key"] for path in self._paths() for line in _lines(path)}
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Write one shard."""
+        """Write one shard of rows that were captured alike."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        arrays: dict[str, np.ndarray] = {}
+        blocks: dict[str, list[np.ndarray]] = {}
         lines = []
-        for number, row in enumerate(rows):
+        for row in rows:
             captured = row.captured
             line: dict[str, Any] = {"key": row.key, "response": row.response.model_dump(mode="json"), "lens": {}}
             for name in LENSES:
                 lens: LensTrace | None = getattr(captured, name)
                 if lens is None:
                     continue
-                line["lens"][name] = {"layers": lens.layers, "said": lens.said, "candidates": lens.candidates}
-                arrays[f"{number}|{name}"] = np.stack([getattr(lens, kind) for kind in KINDS]).astype(np.float16)
-            names = sorted(captured.hidden)
-            line["vectors"] = names
-            # One block where all are as wide: many small arrays take more room for their heads than for their values.
-            if names:
-                arrays[f"{number}|h"] = np.stack([captured.hidden[name] for name in names]).astype(np.float16)
+                values = np.stack([getattr(lens, kind) for kind in KINDS])
+                told = {"layers": lens.layers, "said": lens.said, "candidates": lens.candidates}
+                line["lens"][name] = {**told, "tokens": values.shape[2]}
+                blocks.setdefault(name, []).append(values)
+            line["vectors"] = sorted(captured.hidden)
+            if captured.hidden:
+                blocks.setdefault("vectors", []).append(
+                    np.concatenate([captured.hidden[name] for name in line["vectors"]])
+                )
             if captured.question_logprobs is not None:
-                arrays[f"{number}|q"] = captured.question_logprobs.astype(np.float16)
+                line["question"] = captured.question_logprobs.size
+                blocks.setdefault("question", []).append(captured.question_logprobs)
             line |= {
                 name: getattr(captured, name) for name in ("prompt_entropy", "prompt_top_logprob", "prompt_tokens")
             }
             lines.append(json.dumps(line, ensure_ascii=False))
+        # One array a kind: thousands of small ones take more room for their heads than for their values.
+        arrays = {name: np.concatenate(parts, axis=-1).astype(np.float16) for name, parts in blocks.items()}
         name = uuid.uuid4().hex[:12]
         np.savez_compressed(self.folder / f"{name}.npz", allow_pickle=False, **arrays)
         draft = self.folder / f".{name}.draft"
@@ -78,20 +83,29 @@ class EvidenceShards:
         for path in self._paths():
             with np.load(path.with_name(path.name.replace(".jsonl.gz", ".npz")), allow_pickle=False) as arrays:
                 held = {name: arrays[name].astype(np.float32) for name in arrays.files}
-            for number, line in enumerate(_lines(path)):
+            places = dict.fromkeys(held, 0)
+
+            def take(name: str, count: int, held: Any = held, places: Any = places) -> np.ndarray:
+                places[name] += count
+                return held[name][..., places[name] - count : places[name]]
+
+            lines = _lines(path)
+            widths = sum(len(line["vectors"]) for line in lines)
+            width = held["vectors"].size // widths if widths else 0
+            for line in lines:
                 lenses = {
                     name: LensTrace(
                         tuple(told["layers"]),
-                        *held[f"{number}|{name}"],
+                        *take(name, told["tokens"]),
                         said=tuple(told["said"]),
                         candidates=told["candidates"],
                     )
                     for name, told in line["lens"].items()
                 }
                 captured = Captured(
-                    hidden=dict(zip(line["vectors"], held.get(f"{number}|h", ()), strict=True)),
+                    hidden={name: take("vectors", width) for name in line["vectors"]},
                     **lenses,
-                    question_logprobs=held.get(f"{number}|q"),
+                    question_logprobs=take("question", line["question"]) if "question" in line else None,
                     prompt_entropy=line["prompt_entropy"],
                     prompt_top_logprob=line["prompt_top_logprob"],
                     prompt_tokens=line["prompt_tokens"],
@@ -103,11 +117,18 @@ class EvidenceShards:
 
 
 def lighter(row: Row) -> Row:
-    """The row as it is committed: vectors projected, log-probabilities to four places."""
+    """The row as it is committed: vectors of the upper half projected, log-probabilities to four places."""
     from evidence import project
 
+    lens = row.captured.lens
+    half = lens.layers[-1] // 2 if lens is not None else 0
     captured = replace(
-        row.captured, hidden={name: project(name, vector) for name, vector in row.captured.hidden.items()}
+        row.captured,
+        hidden={
+            name: project(name, vector)
+            for name, vector in row.captured.hidden.items()
+            if int(name.rpartition(".L")[2]) >= half
+        },
     )
     trace = row.response.trace
     if trace is None:

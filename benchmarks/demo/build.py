@@ -38,12 +38,13 @@ from demur.integrations.retrieval.hybrid import HybridRetriever
 from demur.policies.costs import Costs
 from demur.probes.artefact import Artefact
 from demur.probes.grounding import GroundingProbe
-from demur.router.pipelines.collect import Collector, answer_probes, full_capture, inner_lens_layers
+from demur.router.pipelines.collect import Collector, full_capture
 from demur.router.pipelines.evidence_cache import CollectedRow
 from demur.router.pipelines.fit import extractor_of, fit_artefact, with_arm
 from demur.router.pipelines.grade import grade_rows, grader_key
 from demur.router.pipelines.rows import QuestionRow, read_rows
 from demur.router.pipelines.table import GradedTable, collected_table
+from demur.router.probe_set import probes_for
 from demur.router.settings import Settings
 
 ESCALATE = f"escalate:{larger.SHIPPED}"
@@ -89,7 +90,7 @@ class Evidence:
     ) -> None:
         documents = {}
         capture = CaptureRequest() if arm == ESCALATE else full_capture(model)
-        probes = [*answer_probes(model, inner_lens_layers(model, capture))]
+        probes = [*probes_for(model, capture)]
         if passages is not None:
             retriever = HybridRetriever.from_jsonl(passages, default_embedder())
             documents = {row.id: retriever.retrieve(row.question, limit=PASSAGES) for row in rows}

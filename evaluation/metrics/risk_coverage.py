@@ -104,6 +104,20 @@ def aurc_statistic(scores: Floats, labels: Floats) -> Statistic:
     return statistic
 
 
+def selective_accuracy_statistic(scores: Floats, labels: Floats, coverage: float) -> Statistic:
+    """Selective accuracy of resamples, each at its own threshold."""
+    if not 0.0 < coverage <= 1.0:
+        raise ConfigurationError(f"coverage={coverage} must lie in (0, 1]")
+    curves = _Curves(scores, labels)
+
+    def statistic(weights: Floats) -> Floats:
+        answered, risk, _ = curves.of(weights)
+        first = (answered >= coverage - _ROUNDING).argmax(axis=1)
+        return 1.0 - risk[np.arange(len(weights)), first]
+
+    return statistic
+
+
 def coverage_at_risk_statistic(scores: Floats, labels: Floats, risk: float) -> Statistic:
     """Coverage at risk of resamples."""
     if not 0.0 <= risk <= 1.0:

@@ -14,9 +14,6 @@ from ...core.evidence import CaptureRequest, Document, Evidence, Need
 from ...core.protocols import Generation, Model, Probe
 from ...core.record import content_hash
 from ...core.signal import Signal
-from ...probes.lens import LensProbe
-from ...probes.prompt_statistics import PromptStatistics
-from ...probes.token_statistics import TokenStatistics
 from ..assessor import measure
 from .asking import Asked, asked_of
 from .evidence_cache import CollectedRow, EvidenceCache
@@ -177,26 +174,6 @@ class Collector:
                 if probe.stage is stage:
                     signals.extend(measure(probe, evidence))
         return signals
-
-
-def answer_probes(model: Model, lens_layers: Sequence[int]) -> tuple[Probe, ...]:
-    """The probes of a first draft: everything that needs no documents and no model of its own.
-
-    Args:
-        lens_layers: of the logit lens, without the final layer (which is the output itself).
-    """
-    probes: tuple[Probe, ...] = (TokenStatistics(), PromptStatistics())
-    if Need.HIDDEN_STATES not in model.provides or not lens_layers:
-        return probes
-    return (*probes, LensProbe(lens_layers))
-
-
-def inner_lens_layers(model: Model, capture: CaptureRequest) -> tuple[int, ...]:
-    """The layers of a capture that the lens probe reads: all but the final one."""
-    if capture.lens_layers is None or isinstance(capture.lens_layers, str):
-        return ()
-    depth = getattr(model, "layer_count", None)
-    return tuple(layer for layer in capture.lens_layers if layer != depth)
 
 
 def full_capture(model: Model) -> CaptureRequest:

@@ -110,6 +110,9 @@ def fit_artefact(
         top_k=_top_k(rows.table),
         hidden_layers=_layers(rows.table.hidden),
         lens_layers=lens_layers(rows.table),
+        fast_lens_layers=_layers(name for name in rows.table.names if name.startswith("fast_lens.")),
+        prompt_lens=any(name.startswith("prompt_lens.") for name in rows.table.names),
+        question_logprobs=any(name.startswith("prompt.question_") for name in rows.table.names),
     )
     return Artefact(heads, binding, notes=said)
 

@@ -11,7 +11,8 @@ from ...core.protocols import Model
 from ...evaluation.graders.llm_judge import LlmJudge
 from ...evaluation.graders.registry import VersionedGrader, get_grader
 from ...probes.binding import Binding
-from .collect import Collector, Progress, answer_probes, full_capture, inner_lens_layers, silent
+from ..probe_set import probes_for
+from .collect import Collector, Progress, full_capture, silent
 from .grade import grade_rows
 from .rows import GradedRow, QuestionRow
 from .table import GradedTable, collected_table, graded_table
@@ -69,11 +70,10 @@ def make_grader(name: str | None, refusal: str | None = None) -> VersionedGrader
 
 def capture_of(model: Model, binding: Binding | None) -> CaptureRequest:
     """What to read off the model: all that is worth it when fitting, and the same again when evaluating."""
-    if binding is None or Need.HIDDEN_STATES not in model.provides:
-        return full_capture(model)
     depth = getattr(model, "layer_count", None)
-    lens = (*binding.lens_layers, depth) if binding.lens_layers and depth is not None else None
-    return CaptureRequest(top_k=binding.top_k, hidden_layers=tuple(binding.hidden_layers), lens_layers=lens)
+    if binding is None or Need.HIDDEN_STATES not in model.provides or depth is None:
+        return full_capture(model)
+    return binding.capture(depth)
 
 
 def gather(
@@ -105,7 +105,6 @@ def gather(
     if model is None or grader is None:
         raise BadInput(f"{len(questions)} questions need a model to ask and a grader")
     capture = capture_of(model, binding)
-    probes = answer_probes(model, inner_lens_layers(model, capture))
-    collector = Collector(model, probes, capture, cache_folder, batch_size=batch_size)
+    collector = Collector(model, probes_for(model, capture), capture, cache_folder, batch_size=batch_size)
     collected = collector.collect(questions, passages=passages, progress=progress)
     return collected_table(collected, grade_rows(questions, collected, grader))

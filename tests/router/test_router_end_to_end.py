@@ -11,10 +11,11 @@ from demur.core.run import RunState
 from demur.probes.artefact import Artefact
 from demur.probes.binding import Binding, ModelBinding
 from demur.probes.fit_head import fit_head
-from demur.router.pipelines.collect import Collector, answer_probes, full_capture, inner_lens_layers
+from demur.router.pipelines.collect import Collector, full_capture
 from demur.router.pipelines.fit import before_table
 from demur.router.pipelines.rows import QuestionRow
 from demur.router.pipelines.table import collected_table
+from demur.router.probe_set import inner, probes_for
 
 FITTED = 96
 WAYS = ("{}", "Hello. {}", "{} Say it.")
@@ -36,8 +37,7 @@ def artefact_folder(fact_world, tmp_path_factory):
         for number, way in enumerate(WAYS)
     ]
     capture = full_capture(model)
-    layers = inner_lens_layers(model, capture)
-    collected = Collector(model, answer_probes(model, layers), capture, folder / "cache").collect(asked)
+    collected = Collector(model, probes_for(model, capture), capture, folder / "cache").collect(asked)
     graded = collected_table(
         collected, [is_right(each.response, fact) for each, fact in zip(collected, facts, strict=True)]
     )
@@ -59,7 +59,7 @@ def artefact_folder(fact_world, tmp_path_factory):
         data=graded.data,
         top_k=5,
         hidden_layers=capture.hidden_layers,
-        lens_layers=layers,
+        lens_layers=inner(capture.lens_layers, model.layer_count),
     )
     assert "answer_last.L2" in heads["answer/after"].hidden_names
     assert "prompt_last.L2" in heads["answer/before"].hidden_names

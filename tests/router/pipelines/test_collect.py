@@ -14,12 +14,11 @@ from demur.core.evidence import CaptureRequest, Document, Evidence, Need
 from demur.core.signal import Signal
 from demur.router.pipelines.collect import (
     Collector,
-    answer_probes,
     full_capture,
-    inner_lens_layers,
 )
 from demur.router.pipelines.evidence_cache import CollectedRow
 from demur.router.pipelines.rows import QuestionRow
+from demur.router.probe_set import inner, probes_for
 
 Rows = Callable[..., list[QuestionRow]]
 Scripted = Callable[..., Any]
@@ -27,7 +26,7 @@ Scripted = Callable[..., Any]
 
 def collector(model: Any, folder: Path, **options: Any) -> Collector:
     capture = full_capture(model)
-    probes = answer_probes(model, inner_lens_layers(model, capture))
+    probes = probes_for(model, capture)
     return Collector(model, probes, capture, folder, batch_size=8, **options)
 
 
@@ -81,7 +80,7 @@ def test_another_capture_arm_or_model_has_evidence_of_its_own(
         collector(model, tmp_path).cache.key,
         collector(model, tmp_path, arm="retrieve").cache.key,
         collector(scripted(white_box=False), tmp_path).cache.key,
-        Collector(model, answer_probes(model, ()), CaptureRequest(top_k=2), tmp_path).cache.key,
+        Collector(model, probes_for(model, CaptureRequest()), CaptureRequest(top_k=2), tmp_path).cache.key,
     }
     assert len(keys) == 4
 
@@ -117,7 +116,8 @@ def test_a_model_without_batches_is_asked_one_by_one_with_its_documents(question
     model = FunctionModel(answer, takes="call", fingerprint="f1")
     rows = questions(3)
     documents = {rows[1].id: [Document(id="d", text="right")]}
-    found = Collector(model, answer_probes(model, ()), full_capture(model), tmp_path).collect(rows, documents=documents)
+    capture = full_capture(model)
+    found = Collector(model, probes_for(model, capture), capture, tmp_path).collect(rows, documents=documents)
     assert sorted(seen) == sorted((row.question, len(documents.get(row.id, ()))) for row in rows)
     assert [row.response for row in found] == ["right"] * 3
     assert found[0].signals["token.mean_logprob"] is None
@@ -128,6 +128,8 @@ def test_captures_follow_the_depth(scripted: Scripted) -> None:
     capture = full_capture(model)
     assert capture.hidden_layers == (2, 3, 4)
     assert capture.lens_layers == (2, 4)
-    assert inner_lens_layers(model, capture) == (2,)
+    assert inner(capture.lens_layers, 4) == (2,)
     assert full_capture(scripted(white_box=False)) == CaptureRequest()
-    assert [probe.name for probe in answer_probes(scripted(white_box=False), (2,))] == ["token", "prompt"]
+    read = [{probe.name for probe in probes_for(each, capture)} for each in (scripted(white_box=False), model)]
+    assert "lens" not in read[0] and "token" in read[0]
+    assert read[0] | {"lens"} <= read[1]

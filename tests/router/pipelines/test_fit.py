@@ -29,8 +29,8 @@ MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 LARGE = Fingerprint(name="large", identity="large-1", pinned=False, prompt="", decoding="")
 
 
-def records_artefact(rows: GradedTable, **options: Any) -> Artefact:
-    return fit_artefact(rows, task="t", grader=GIVEN, model=None, fitted_at=MOMENT, **options)
+def records_artefact(rows: GradedTable, method: str = "logistic", **options: Any) -> Artefact:
+    return fit_artefact(rows, task="t", grader=GIVEN, model=None, method=method, **{"fitted_at": MOMENT, **options})
 
 
 def graded_row(**fields: Any) -> GradedRow:
@@ -121,17 +121,18 @@ def test_the_same_rows_seed_and_moment_give_the_same_artefact(graded: Graded) ->
     first = records_artefact(rows, seed=3)
     assert first.id == records_artefact(rows, seed=3).id
     assert first.id != records_artefact(rows, seed=4).id
-    later = fit_artefact(rows, task="t", grader=GIVEN, model=None, seed=3, fitted_at=MOMENT.replace(year=2027))
+    later = records_artefact(rows, seed=3, fitted_at=MOMENT.replace(year=2027))
     assert first.id != later.id  # the moment is part of the content
 
 
 def test_graded_rows_are_learned_from(graded: Graded) -> None:
     rows = graded_table(graded(400))
     artefact = records_artefact(rows)
-    assert list(artefact.heads) == ["answer/after"]
+    assert list(artefact.heads) == ["answer/after", "answer/after@black"]
     assert "votes" in artefact.signal_names
+    assert artefact.heads["answer/after@black"].signal_names == ("votes",)
     assert artefact.overlap(["g3", "h3"]) == ("g3",)
-    (report,) = fit_report(artefact, rows)
+    report, _ = fit_report(artefact, rows)
     assert (report.right, report.wrong) == (rows.right, 400 - rows.right)
     assert (report.metrics["auroc"].value or 0.0) > 0.75
     high = report.metrics["brier_minus_base_rate"].high
@@ -191,6 +192,7 @@ def fitted(
         model=model.fingerprint(),
         extractor=extractor_of(model),
         fitted_at=MOMENT,
+        method="logistic",
     )
     return artefact, rows
 
@@ -225,8 +227,9 @@ def test_nothing_known_before_generation_is_a_note(
     table = type(rows.table)(tuple(keep), same)
     bare = GradedTable(rows.ids, rows.responses, table, rows.correct, rows.groups, rows.data)
     artefact = fit_artefact(bare, task="t", grader=GIVEN, model=LARGE)
-    assert list(artefact.heads) == ["answer/after"]
+    assert list(artefact.heads) == ["answer/after", "answer/after@grey"]
     assert "no head before generation" in artefact.notes[0]
+    assert "answer/after@black: none of the signals is visible" in artefact.notes[1]
 
 
 def later_rows(table: GradedTable, right: float) -> tuple[np.ndarray, np.ndarray]:
@@ -239,10 +242,9 @@ def test_a_later_arm_brings_a_head_and_a_chance(fitted: tuple[Artefact, GradedTa
     artefact, rows = fitted
     correct, _ = later_rows(rows, 0.3)
     base = artefact.heads["answer/after"].out_of_fold.probability
-    grown = with_arm(
-        artefact, "retrieve", rows.table, correct, rows.groups, base, ids=["later"], data="d", fitted_at=MOMENT
-    )
-    assert list(grown.heads) == [*artefact.heads, "retrieve/after"]
+    options: dict[str, Any] = {"ids": ["later"], "data": "d", "fitted_at": MOMENT, "method": "logistic"}
+    grown = with_arm(artefact, "retrieve", rows.table, correct, rows.groups, base, **options)
+    assert list(grown.heads) == [*artefact.heads, "retrieve/after", "retrieve/after@grey"]
     assert grown.chances["retrieve"].route is Route.RETRIEVE
     assert grown.chances["retrieve"].labels == 300
     assert grown.chances["retrieve"].at(0.9) > grown.chances["retrieve"].at(0.1)

