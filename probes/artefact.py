@@ -134,7 +134,7 @@ class Artefact:
         return f"{self.id[:16]}:{head_key(arm, stage, access)}"
 
     def predict_table(self, table: SignalTable, arm: str, stage: Stage) -> HeadPrediction:
-        """What is said of each of the n rows by the first of the heads that has enough to go on.
+        """What is said of each of the n rows by the first of the heads that has enough to go on, of its own too.
 
         Raises:
             ArtefactMismatch: there is no head for this arm and stage.
@@ -145,11 +145,10 @@ class Artefact:
             raise ArtefactMismatch(
                 f"artefact {self.id[:16]} has no head {head_key(arm, stage)!r}; fit one with `demur fit`"
             )
-        said = heads[0].predict_table(table)
-        for head in heads[1:]:
-            if said.available.all():
-                break
-            said = said.or_else(head.predict_table(table))
+        *others, last = heads
+        said = last.predict_table(table)
+        for head in reversed(others):
+            said = head.predict_table(table).or_else(said)
         return said
 
     @property

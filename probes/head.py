@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from ..core.confidence import Confidence, Contribution, Interval, Probability
 from ..core.decision import Stage
 from ..core.errors import BadInput, ConfigurationError
 from ..core.signal import Signal, Unavailable
-from .access import Access
+from .access import Access, access_to
 from .calibration.base import Calibrator, logit
 from .ensemble_fusion import EnsembleFusion
 from .fusion import Fused, LogisticFusion
@@ -79,6 +80,8 @@ class HeadPrediction:
         probability, low, high: (n,) calibrated probability and its 90 % interval.
         share: (n,) share of what the head goes by that was observed.
         available: (n,) True where there is a probability.
+        own_seen: (n,) True where some signal was observed that takes just the head's access: what makes it another
+            head than the one below it.
     """
 
     probability: Floats
@@ -86,12 +89,15 @@ class HeadPrediction:
     high: Floats
     share: Floats
     available: NDArray[np.bool_]
+    own_seen: NDArray[np.bool_]
 
     def or_else(self, other: HeadPrediction) -> HeadPrediction:
-        """These predictions, and where there is none those of another head on the same rows."""
+        """These predictions; those of the head below on the same rows where there is none, and where nothing was seen
+        that this one could add."""
+        kept = self.available & (self.own_seen | ~other.available)
 
         def first(mine: Floats, theirs: Floats) -> Floats:
-            return np.where(self.available, mine, theirs)
+            return np.where(kept, mine, theirs)
 
         return HeadPrediction(
             first(self.probability, other.probability),
@@ -99,6 +105,7 @@ class HeadPrediction:
             first(self.high, other.high),
             first(self.share, other.share),
             self.available | other.available,
+            np.where(kept, self.own_seen, other.own_seen),
         )
 
 
@@ -154,6 +161,14 @@ class Head:
     def hidden_names(self) -> tuple[str, ...]:
         """The vectors of `Captured.hidden` it goes by."""
         return tuple(vector for vector, probe in self.probes.items() if probe.name in self.fusion.names_)
+
+    def sees_own(self, confidence: Confidence) -> bool:
+        """Was something observed that takes just this head's access? (`HeadPrediction.own_seen`)"""
+        return not self._own.issubset(confidence.missing)
+
+    @cached_property
+    def _own(self) -> frozenset[str]:
+        return frozenset(name for name in self.fusion.names_ if access_to(name) is self.access)
 
     def predict(
         self,
@@ -229,7 +244,10 @@ class Head:
         low, high = np.minimum(low, probability), np.maximum(high, probability)
         for array in (probability, low, high):
             array[~available] = np.nan
-        return fused, HeadPrediction(probability, low, high, fused.share, available)
+        own = np.array([name in self._own for name in self.fusion.names_], dtype=np.bool_)
+        return fused, HeadPrediction(
+            probability, low, high, fused.share, available, np.asarray((fused.observed & own).any(axis=1))
+        )
 
     def _contributions(self, fused: Fused, probability: float) -> tuple[Contribution, ...]:
         """In calibrated log-odds: they add up to logit(p) minus logit(p of the average call)."""

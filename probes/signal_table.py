@@ -111,6 +111,16 @@ class SignalTable:
         hidden = {name: block[rows] for name, block in self.hidden.items()}
         return SignalTable(self.names, self.values[rows], hidden, self.directions)
 
+    def without_empty(self) -> SignalTable:
+        """Without the scalar signals that no row has."""
+        there = np.flatnonzero(np.isfinite(self.values).any(axis=0))
+        return SignalTable(
+            tuple(self.names[column] for column in there),
+            self.values[:, there],
+            self.hidden,
+            tuple(self.directions[column] for column in there),
+        )
+
     def columns(self, names: Sequence[str]) -> NDArray[np.float64]:
         """(n, len(names)) in the order asked; NaN columns for names the table does not have."""
         block = np.full((len(self), len(names)), np.nan)

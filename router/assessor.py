@@ -141,15 +141,16 @@ class Assessor:
         return Assessment(tuple(signals), judged, "", not_run, turn)
 
     def _by_first(self, heads: Sequence[Head], signals: Sequence[Signal], hidden: Hidden) -> Confidence | Unavailable:
-        """The confidence of the first head that has enough to go on; else what the first one misses."""
-        told: list[Unavailable] = []
+        """The confidence of the first head that has enough to go on and sees something that the next one cannot; else
+        of the last that has enough; else what the first one misses."""
+        told: list[Confidence | Unavailable] = []
         for head in heads:
             name = head.key if self.artefact is None else self.artefact.calibrator_id(head.arm, head.stage, head.access)
             judged = head.predict(signals, hidden, calibrator=name)
-            if isinstance(judged, Confidence):
+            if isinstance(judged, Confidence) and head.sees_own(judged):
                 return judged
             told.append(judged)
-        return told[0]
+        return next((judged for judged in reversed(told) if isinstance(judged, Confidence)), told[0])
 
     def _turn(self, evidence: Evidence) -> TurnKind | None:
         """A proposed tool call is one, however little of what proposed it is at hand."""

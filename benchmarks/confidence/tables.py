@@ -88,7 +88,7 @@ def task_table(task: Task, data: Path, model: str | None = None) -> TaskTable | 
         task.name,
         tuple(row.id for row in rows),
         tuple(row.question for row in rows),
-        without_empty(SignalTable.from_signals(signals, [found[row.id].captured.hidden for row in rows])),
+        SignalTable.from_signals(signals, [found[row.id].captured.hidden for row in rows]).without_empty(),
         np.array([_grade(grader, row, found[row.id].response.text) for row in rows]),
         question_groups([row.question for row in rows]),
         np.array([row.id in fitted for row in rows]),
@@ -106,14 +106,3 @@ def _encoder_folder() -> Path:
 
 def _grade(grader: object, row: QuestionRow, text: str) -> bool:
     return bool(grader.grade(text, row.answers, row.model_dump()))  # type: ignore[attr-defined]
-
-
-def without_empty(table: SignalTable) -> SignalTable:
-    """Without the signals that no row has."""
-    there = [column for column in range(len(table.names)) if np.isfinite(table.values[:, column]).any()]
-    return SignalTable(
-        tuple(table.names[column] for column in there),
-        table.values[:, there],
-        table.hidden,
-        tuple(table.directions[column] for column in there),
-    )

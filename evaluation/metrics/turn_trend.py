@@ -73,5 +73,6 @@ def _trends(scores: Floats, turns: Floats, conversations: NDArray[np.intp]) -> F
     for conversation, rows in enumerate(np.split(order, starts)):
         if np.unique(turns[rows]).size > 1:
             constant = scores[rows].min() == scores[rows].max()
-            found[conversation] = 0.0 if constant else float(kendalltau(turns[rows], scores[rows]).statistic)
+            tau = kendalltau(turns[rows], scores[rows])
+            found[conversation] = 0.0 if constant else float(np.asarray(tau)[0])
     return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ...core.errors import BadInput, NotEnoughLabels
-from ...probes.access import Access, visible
+from ...probes.access import Access, access_to, visible
 from ...probes.calibration.select import clustered_standard_error
 from ...probes.fit_head import fit_head
 from ...probes.head import Head
@@ -37,16 +38,17 @@ def lesser_heads(
     """
     heads: list[Head] = []
     notes: list[str] = []
-    above = table
     for access in (Access.GREY, Access.BLACK):
         key = f"{white.key}@{access.value}"
         seen = visible(table, access)
         if seen is None:
             notes.append(f"no head {key}: none of the signals is visible with {access.value}-box access")
             continue
-        if seen.names == above.names and seen.hidden.keys() == above.hidden.keys():
-            continue
-        above = seen
+        above = heads[-1] if heads else white
+        if _within(seen, (*above.signal_names, *(f"hidden.{name}" for name in above.hidden_names))):
+            continue  # it would be the same head again
+        if not any(access_to(name) is access for name in _all_names(seen)):
+            continue  # nothing that the next one does not see
         try:
             head = fit_head(
                 seen,
@@ -67,6 +69,14 @@ def lesser_heads(
         else:
             notes.append(f"no head {key}: out of fold it is no surer of anything than the base rate")
     return heads, notes
+
+
+def _all_names(table: SignalTable) -> tuple[str, ...]:
+    return (*table.names, *(f"hidden.{name}" for name in table.hidden))
+
+
+def _within(table: SignalTable, names: Sequence[str]) -> bool:
+    return set(names) <= set(_all_names(table))
 
 
 def knows_more_than_the_base_rate(head: Head) -> bool:

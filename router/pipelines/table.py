@@ -71,7 +71,7 @@ def collected_table(rows: Sequence[CollectedRow], correct: Sequence[bool] | NDAr
     table = SignalTable.from_signals(
         [[Signal.of(name, value) for name, value in row.signals.items()] for row in rows],
         [row.hidden for row in rows],
-    )
+    ).without_empty()
     return _graded(
         [row.id for row in rows],
         [row.question for row in rows],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...evaluation.metrics.proportion import proportion
-from ...evaluation.metrics.smece import smece_and_width, smece_if_calibrated
+from ...evaluation.metrics.smece import smece_if_calibrated
 from .judged import Judged
 from .words import answers, hundred, of
 
@@ -156,8 +156,7 @@ def _answering(data: Judged, above: tuple[AnsweredAbove, ...]) -> str:
 
 def _calibration(data: Judged, seed: int) -> str:
     value = data.metrics["smece"]["value"]
-    _, width = smece_and_width(data.confidence, data.correct)
-    luck = smece_if_calibrated(data.confidence, width, seed=seed)
+    luck = smece_if_calibrated(data.confidence, seed=seed)
     said = (
         f"On average the confidence is off by about {hundred(value)} in 100 (smooth calibration error "
         f"{value:.3f}, {answers(data.n)})."
