@@ -60,6 +60,7 @@ def fit_head(
     method: str = LOGISTIC,
     settings: FusionSettings = DEFAULTS,
     access: Access = Access.WHITE,
+    calibrator: str | None = None,
 ) -> Head:
     """Fit the head of one arm and stage.
 
@@ -81,13 +82,14 @@ def fit_head(
             stacked from there on, as `tiers.tier_for` says. Members are cross-fitted for the stack within the rows that
             an outer fold leaves, so that no row's grade reaches what is said of it there.
         settings: of forest, boosting and stacking.
+        calibrator: name in `CALIBRATORS`; None chooses among those that `tiers.tier_for` allows.
         access: the head's place among those of its arm and stage; the table must hold nothing that takes more.
 
     Raises:
         NotEnoughLabels: fewer than 10 rows, or 5 groups, of the rarer class.
         BadInput: lengths differ, a grade is NaN, no signal is usable, the table of a `before` head holds signals
             that exist only after generation, or that of a grey or black one signals that take more access.
-        ConfigurationError: no such method, or fewer than 10 replicas.
+        ConfigurationError: no such method or calibrator, or fewer than 10 replicas.
     """
     from threadpoolctl import threadpool_limits
 
@@ -109,9 +111,8 @@ def fit_head(
         log_odds, members = _out_of_fold(plan, table, y, w, codes, outer, min_informative)
         usable = np.isfinite(log_odds)
         _check_usable(usable, y)
-        chosen = select_calibrator(
-            log_odds[usable], y[usable], codes[usable], outer[usable], tier.calibrators, w[usable]
-        )
+        candidates = tier.calibrators if calibrator is None else (calibrator,)
+        chosen = select_calibrator(log_odds[usable], y[usable], codes[usable], outer[usable], candidates, w[usable])
         stack, values = fit_stack(plan, table, y, w, outer)
         refits = _refit(stack.fusion, values, y, w, codes, log_odds, chosen.calibrator.name, replicas, seed)
     probability = np.full(len(table), np.nan)

@@ -242,11 +242,14 @@ class Head:
         )
         low, high = np.quantile(refits, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=1)
         low, high = np.minimum(low, probability), np.maximum(high, probability)
+        own = self.calibrator.interval(fused.log_odds[:, 0])
+        if own is not None:
+            low, high = np.minimum(low, own[0]), np.maximum(high, own[1])
         for array in (probability, low, high):
             array[~available] = np.nan
-        own = np.array([name in self._own for name in self.fusion.names_], dtype=np.bool_)
+        mine = np.array([name in self._own for name in self.fusion.names_], dtype=np.bool_)
         return fused, HeadPrediction(
-            probability, low, high, fused.share, available, np.asarray((fused.observed & own).any(axis=1))
+            probability, low, high, fused.share, available, np.asarray((fused.observed & mine).any(axis=1))
         )
 
     def _contributions(self, fused: Fused, probability: float) -> tuple[Contribution, ...]:

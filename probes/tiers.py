@@ -59,8 +59,8 @@ def tier_for(correct: NDArray[np.float64]) -> Tier:
 
     10-24 rows of the rarer class: at most 3 scalars, Platt with a prior. 25-99: all scalars, parametric calibrators.
     100-199: hidden states through 8 components (about 12 rows of the rarer class a coefficient). From 200: 32
-    components, from 500: 64 (more never helped by as much as it cost in time), and isotonic. Left to choose, signals
-    are fused by a logistic regression under 100 and by stacking from there on.
+    components, from 500: 64 (more never helped by as much as it cost in time), isotonic and Venn–Abers. Left to
+    choose, signals are fused by a logistic regression under 100 and by stacking from there on.
 
     Raises:
         NotEnoughLabels: fewer than 10; the message says which class and how many.
@@ -80,7 +80,7 @@ def tier_for(correct: NDArray[np.float64]) -> Tier:
         return Tier("under 100", None, 0, _PARAMETRIC)
     if rarer < 200:
         return Tier("under 200", None, 8, _PARAMETRIC, STACKED)
-    return Tier("full", None, 32 if rarer < 500 else 64, (*_PARAMETRIC, "isotonic"), STACKED)
+    return Tier("full", None, 32 if rarer < 500 else 64, (*_PARAMETRIC, "isotonic", "venn_abers"), STACKED)
 
 
 def preferred(names: Sequence[str], limit: int | None) -> tuple[str, ...]:

@@ -38,6 +38,10 @@ class Calibrator(ABC):
     def predict(self, scores: ArrayLike) -> Floats:
         """Probabilities (n,) of being right, non-decreasing in the score."""
 
+    def interval(self, scores: ArrayLike) -> tuple[Floats, Floats] | None:
+        """Lower and upper probabilities (n,), of calibrators that give them."""
+        return None
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The fitted state as JSON values, `name` included."""

@@ -32,7 +32,7 @@ class Beta(Calibrator):
     def fit(self, scores: ArrayLike, correct: ArrayLike, weights: ArrayLike | None = None) -> Self:
         x, y, w = checked_rows(scores, correct, weights)
         theta = fit_logistic(
-            np.column_stack([*_logs(x), np.ones_like(x)]),
+            np.column_stack([*log_parts(x), np.ones_like(x)]),
             smoothed_targets(y, w),
             w,
             start=np.array([1.0, 1.0, 0.0]),
@@ -43,7 +43,7 @@ class Beta(Calibrator):
         return self
 
     def predict(self, scores: ArrayLike) -> Floats:
-        right, wrong = _logs(checked_scores(scores))
+        right, wrong = log_parts(checked_scores(scores))
         return sigmoid(self.a_ * right + self.b_ * wrong + self.c_)
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,6 +57,6 @@ class Beta(Calibrator):
         return calibrator
 
 
-def _logs(scores: Floats) -> tuple[Floats, Floats]:
+def log_parts(scores: Floats) -> tuple[Floats, Floats]:
     """ln q and -ln(1 - q) of q = sigmoid(score), exact far out; both rise with the score."""
     return -np.logaddexp(0.0, -scores), np.logaddexp(0.0, scores)

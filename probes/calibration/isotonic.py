@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...core.errors import BadInput
 from .base import Calibrator, Floats, checked_rows, checked_scores
+from .steps import rising_edges, rising_values
 
 
 class Isotonic(Calibrator):
@@ -48,20 +48,6 @@ class Isotonic(Calibrator):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         calibrator = cls()
-        knots, values = _numbers(data, "knots"), _numbers(data, "values")
-        if knots.size != values.size or (np.diff(knots) <= 0.0).any():
-            raise BadInput(f"stored isotonic calibrator: {knots.size} rising knots need as many values")
-        if (np.diff(values) < 0.0).any() or values[0] < 0.0 or values[-1] > 1.0:
-            raise BadInput("stored isotonic calibrator: values must rise within [0, 1]")
-        calibrator.knots_, calibrator.values_ = knots, values
+        calibrator.knots_ = rising_edges(data, "knots")
+        calibrator.values_ = rising_values(data, "values", calibrator.knots_.size)
         return calibrator
-
-
-def _numbers(data: Mapping[str, Any], key: str) -> Floats:
-    try:
-        array = np.asarray(data.get(key), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise BadInput(f"stored isotonic calibrator: {key} is not a list of numbers") from error
-    if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
-        raise BadInput(f"stored isotonic calibrator: {key} must be finite numbers, at least one")
-    return array

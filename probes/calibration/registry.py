@@ -8,14 +8,32 @@ from typing import Any
 from ...core.errors import BadInput, ConfigurationError
 from .base import Calibrator
 from .beta import Beta
+from .dirichlet import Dirichlet
+from .histogram import Histogram
 from .identity import Identity
 from .isotonic import Isotonic
+from .parametrised_temperature import ParametrisedTemperature
 from .platt import Platt
 from .platt_prior import PlattPrior
+from .scaling_binning import ScalingBinning
 from .temperature import Temperature
+from .venn_abers import VennAbers
 
 CALIBRATORS: dict[str, type[Calibrator]] = {
-    kind.name: kind for kind in (Identity, Temperature, Platt, PlattPrior, Beta, Isotonic)
+    kind.name: kind
+    for kind in (
+        Identity,
+        Temperature,
+        Platt,
+        PlattPrior,
+        Beta,
+        Dirichlet,
+        ParametrisedTemperature,
+        ScalingBinning,
+        Histogram,
+        VennAbers,
+        Isotonic,
+    )
 }
 
 

@@ -40,6 +40,7 @@ class _Options(TypedDict):
     seed: int
     fitted_at: datetime | None
     method: str
+    calibrator: str | None
 
 
 def extractor_of(model: Model | None) -> str:
@@ -63,6 +64,7 @@ def fit_artefact(
     fitted_at: datetime | None = None,
     notes: Iterable[str] = (),
     method: str = "auto",
+    calibrator: str | None = None,
 ) -> Artefact:
     """Fit "answer/after" and, where something is known before generation, "answer/before".
 
@@ -75,6 +77,7 @@ def fit_artefact(
         model: who answered; None for graded records, which are then named by their hash.
         fitted_at: fixed for builds that must be repeatable: the same rows, seed and moment give the same artefact id.
         method: how signals are fused, see `fit_head`; by itself, stacked from 100 rows of the rarer class.
+        calibrator: by name; None chooses.
 
     Raises:
         NotEnoughLabels: fewer than 10 right or wrong rows, or they are too alike. Too few for the head before
@@ -82,7 +85,7 @@ def fit_artefact(
         BadInput: no usable signal.
     """
     moment = fitted_at or datetime.now(UTC)
-    options: _Options = {"seed": seed, "fitted_at": moment, "method": method}
+    options: _Options = {"seed": seed, "fitted_at": moment, "method": method, "calibrator": calibrator}
     after = fit_head(rows.table, rows.correct, rows.groups, arm=ANSWER, stage=Stage.AFTER, **options)
     fitted, said = [after], list(notes)
     early = before_table(rows.table)
@@ -132,6 +135,7 @@ def with_arm(
     seed: int = 0,
     fitted_at: datetime | None = None,
     method: str = "auto",
+    calibrator: str | None = None,
 ) -> Artefact:
     """The artefact with a later route: its head "ARM/after", those for less access, and its success chance.
 
@@ -144,7 +148,7 @@ def with_arm(
         ids: of these rows; evaluation refuses them from now on.
         data: hash of these rows (`GradedTable.data`).
         head: False: only the success chance, say because the larger model shows other signals.
-        method: see `fit_artefact`.
+        method, calibrator: see `fit_artefact`.
 
     Raises:
         ConfigurationError: no such arm, or no fingerprint for an escalation.
@@ -164,7 +168,7 @@ def with_arm(
     if head:
         _check_layers(table, binding)
         try:
-            options: _Options = {"seed": seed, "fitted_at": fitted_at, "method": method}
+            options: _Options = {"seed": seed, "fitted_at": fitted_at, "method": method, "calibrator": calibrator}
             fitted = fit_head(table, grades, groups, arm=arm, stage=Stage.AFTER, **options)
             lesser, why_not = lesser_heads(fitted, table, grades, groups, **options)
             heads |= {each.key: each for each in (fitted, *lesser)}

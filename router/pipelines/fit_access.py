@@ -23,6 +23,7 @@ def lesser_heads(
     groups: ArrayLike | None,
     *,
     method: str,
+    calibrator: str | None = None,
     seed: int,
     fitted_at: datetime | None,
 ) -> tuple[list[Head], list[str]]:
@@ -59,6 +60,7 @@ def lesser_heads(
                 seed=seed,
                 fitted_at=fitted_at,
                 method=method,
+                calibrator=calibrator,
                 access=access,
             )
         except (NotEnoughLabels, BadInput) as error:

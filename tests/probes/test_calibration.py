@@ -11,14 +11,19 @@ from hypothesis import strategies as st
 from demur.core.errors import BadInput, ConfigurationError
 from demur.probes.calibration.base import logit, sigmoid
 from demur.probes.calibration.beta import Beta
+from demur.probes.calibration.dirichlet import Dirichlet
+from demur.probes.calibration.histogram import Histogram
 from demur.probes.calibration.identity import Identity
 from demur.probes.calibration.isotonic import Isotonic
+from demur.probes.calibration.parametrised_temperature import ParametrisedTemperature
 from demur.probes.calibration.platt import Platt
 from demur.probes.calibration.platt_prior import PlattPrior
 from demur.probes.calibration.prior import PriorCalibrator
 from demur.probes.calibration.registry import CALIBRATORS, calibrator_from_dict, make_calibrator
+from demur.probes.calibration.scaling_binning import ScalingBinning
 from demur.probes.calibration.select import clustered_standard_error, select_calibrator
 from demur.probes.calibration.temperature import Temperature
+from demur.probes.calibration.venn_abers import VennAbers
 
 NAMES = sorted(CALIBRATORS)
 
@@ -118,8 +123,9 @@ def test_weights_are_repetitions(name: str) -> None:
     times = np.random.default_rng(1).integers(1, 4, 60)
     weighted = make_calibrator(name).fit(scores, correct, times).predict(scores)
     repeated = make_calibrator(name).fit(np.repeat(scores, times), np.repeat(correct, times)).predict(scores)
-    # Smoothing and the prior see 60 rows instead of 120.
-    assert weighted == pytest.approx(repeated, abs=0.05 if name != "temperature" else 1e-4)
+    # Smoothing and priors see 60 rows instead of 120, and so do rules for the number of bins.
+    tolerance = {"temperature": 1e-4, "dirichlet": 0.1, "histogram": 0.25, "scaling_binning": 0.2, "venn_abers": 0.15}
+    assert weighted == pytest.approx(repeated, abs=tolerance.get(name, 0.05))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -212,3 +218,97 @@ def test_clustered_standard_error_by_hand() -> None:
 def test_logit_and_sigmoid_undo_each_other_far_out() -> None:
     assert logit(sigmoid([-20.0, 0.0, 15.0])) == pytest.approx([-20.0, 0.0, 15.0], rel=1e-4)
     assert sigmoid([-1e4, 1e4]).tolist() == [0.0, 1.0]
+
+
+def test_histogram_by_hand() -> None:
+    # 40 rows make 2 bins of 20. Shares 4/20 and 15/20; the rate of all, (19 + ½)/(40 + 1), draws with 2 pseudo-rows.
+    scores = [-1.0] * 20 + [1.0] * 20
+    calibrator = Histogram().fit(scores, [1] * 4 + [0] * 16 + [1] * 15 + [0] * 5)
+    rate = 19.5 / 41
+    assert calibrator.predict([-9.0, -1.0, 1.0, 9.0]) == pytest.approx(
+        [(4 + 2 * rate) / 22, (4 + 2 * rate) / 22, (15 + 2 * rate) / 22, (15 + 2 * rate) / 22]
+    )
+    # Out of order they are pooled, not turned round.
+    upside_down = Histogram().fit(scores, [1] * 15 + [0] * 5 + [1] * 4 + [0] * 16)
+    assert np.ptp(upside_down.predict([-1.0, 1.0])) == 0.0
+
+
+def test_scaling_binning_says_the_mean_of_the_curve_in_each_bin() -> None:
+    scores, correct = drawn(90, seed=3)
+    calibrator = ScalingBinning().fit(scores, correct)
+    said = Platt().fit(scores, correct).predict(scores)
+    got = calibrator.predict(scores)
+    assert np.unique(got).size == 90 // 20
+    for value in np.unique(got):
+        assert said[got == value].mean() == pytest.approx(value)
+
+
+def test_venn_abers_by_hand() -> None:
+    # Rows (-1, wrong), (0, right), (1, right). A call at 0: wrong, isotonic has 0, ½, 1 (the cell holds right + wrong);
+    # right, it has 0, 1, 1. So p0 = ½, p1 = 1, p = 1 / (1 - ½ + 1) = 2/3.
+    calibrator = VennAbers().fit([-1.0, 0.0, 1.0], [0, 1, 1])
+    low, high = calibrator.interval([0.0])
+    assert (low[0], high[0]) == pytest.approx((0.5, 1.0))
+    assert calibrator.predict([0.0]) == pytest.approx([2 / 3])
+    # A call at -1: wrong, 0; right, the cell holds one of two: ½.
+    low, high = calibrator.interval([-5.0])
+    assert (low[0], high[0]) == pytest.approx((0.0, 0.5))
+    assert calibrator.predict([-5.0]) == pytest.approx([0.5 / 1.5])
+
+
+def test_venn_abers_equals_isotonic_regression_with_the_call_added() -> None:
+    from sklearn.isotonic import IsotonicRegression
+
+    scores, correct = drawn(80, seed=4)
+    calibrator = VennAbers().fit(scores, correct)
+    for place in (3, 40, 71):
+        at = scores[place]
+        for label, curve in zip((0.0, 1.0), calibrator.interval([at]), strict=True):
+            model = IsotonicRegression(out_of_bounds="clip").fit(np.append(scores, at), np.append(correct, label))
+            assert curve[0] == pytest.approx(model.predict([at])[0])
+
+
+def test_venn_abers_is_wide_where_rows_are_few() -> None:
+    widths = []
+    for n in (30, 300, 3000):
+        low, high = VennAbers().fit(*drawn(n, seed=5)).interval([0.0])
+        widths.append(high[0] - low[0])
+    assert widths[0] > widths[1] > widths[2] > 0.0
+
+
+def test_dirichlet_keeps_what_is_calibrated_and_learns_what_is_not() -> None:
+    few = Dirichlet().fit([1.0, -1.0], [1, 0])
+    assert few.predict([0.0, 2.0]) == pytest.approx(sigmoid([0.0, 2.0]), abs=0.1)
+    scores, correct = drawn(4000, 0.5, 0.7, seed=6)
+    assert Dirichlet().fit(scores, correct).predict([0.0]) == pytest.approx(sigmoid([0.7]), abs=0.04)
+
+
+def test_parametrised_temperature_softens_far_scores_only() -> None:
+    # Right as often as the score says up to 1; further out no oftener than at 1.
+    draw = np.random.default_rng(7)
+    scores = draw.normal(size=8000) * 2.0
+    correct = (draw.random(8000) < sigmoid(np.clip(scores, -1.0, 1.0))).astype(float)
+    calibrator = ParametrisedTemperature().fit(scores, correct)
+    got = calibrator.predict([0.0, 0.6, 4.0])
+    assert got[0] == 0.5
+    assert got[1] == pytest.approx(sigmoid(0.6), abs=0.03)
+    assert got[2] == pytest.approx(sigmoid(1.0), abs=0.05)
+    assert abs(Temperature().fit(scores, correct).predict([4.0])[0] - sigmoid(1.0)) > 0.05
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("histogram", {"edges": [1.0, 0.0], "values": [0.1, 0.2, 0.3]}),
+        ("histogram", {"edges": [0.0], "values": [0.9, 0.2]}),
+        ("scaling_binning", {"edges": [0.0], "values": [0.2]}),
+        ("venn_abers", {"edges": [], "low": [0.6], "high": [0.5]}),
+        ("venn_abers", {"edges": [], "low": [0.6], "high": [math.nan]}),
+        ("dirichlet", {"a": -1.0, "b": 1.0, "c": 0.0}),
+        ("parametrised_temperature", {"knots": [1.0], "slopes": [1.0, -1.0]}),
+        ("parametrised_temperature", {"knots": [-1.0], "slopes": [1.0, 1.0]}),
+    ],
+)
+def test_a_stored_calibrator_that_does_not_hold_together_is_refused(name: str, data: dict[str, object]) -> None:
+    with pytest.raises(BadInput, match="stored"):
+        calibrator_from_dict({"name": name, **data})
