@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,9 @@ class Artefact:
         """What to write into a confidence: which artefact, which head."""
         return f"{self.id[:16]}:{head_key(arm, stage, access)}"
 
-    def predict_table(self, table: SignalTable, arm: str, stage: Stage) -> HeadPrediction:
+    def predict_table(
+        self, table: SignalTable, arm: str, stage: Stage, tools: Sequence[str | None] | None = None
+    ) -> HeadPrediction:
         """What is said of each of the n rows by the first of the heads that has enough to go on, of its own too.
 
         Raises:
@@ -146,9 +148,9 @@ class Artefact:
                 f"artefact {self.id[:16]} has no head {head_key(arm, stage)!r}; fit one with `demur fit`"
             )
         *others, last = heads
-        said = last.predict_table(table)
+        said = last.predict_table(table, tools)
         for head in reversed(others):
-            said = head.predict_table(table).or_else(said)
+            said = head.predict_table(table, tools).or_else(said)
         return said
 
     @property

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..core.decision import Stage
 from ..core.errors import BadInput, ConfigurationError, NotEnoughLabels
 from .access import Access, access_to, visible
-from .calibration.base import checked_grades, checked_weights, sigmoid
+from .calibration.base import checked_grades, checked_weights, logit, sigmoid
 from .calibration.registry import make_calibrator
 from .calibration.select import select_calibrator
 from .fit_plan import Codes, Plan, fit_stack, make_plan
@@ -21,6 +21,7 @@ from .fusion import LogisticFusion
 from .fusion_settings import DEFAULTS, LOGISTIC, METHODS, STACKED, FusionSettings
 from .head import Floats, Fusion, Head, OutOfFold, Replicas, fuse
 from .logistic import fit_coefficients
+from .pooling import PartialPooling
 from .signal_table import SignalTable
 from .stacked_fusion import StackedFusion
 from .tiers import FEWEST, tier_for
@@ -61,6 +62,7 @@ def fit_head(
     settings: FusionSettings = DEFAULTS,
     access: Access = Access.WHITE,
     calibrator: str | None = None,
+    tools: Sequence[str | None] | None = None,
 ) -> Head:
     """Fit the head of one arm and stage.
 
@@ -83,6 +85,7 @@ def fit_head(
             an outer fold leaves, so that no row's grade reaches what is said of it there.
         settings: of forest, boosting and stacking.
         calibrator: name in `CALIBRATORS`; None chooses among those that `tiers.tier_for` allows.
+        tools: (n,) what each row calls, None for nothing; a tool with few rows leans on the rest (`PartialPooling`).
         access: the head's place among those of its arm and stage; the table must hold nothing that takes more.
 
     Raises:
@@ -117,6 +120,9 @@ def fit_head(
         refits = _refit(stack.fusion, values, y, w, codes, log_odds, chosen.calibrator.name, replicas, seed)
     probability = np.full(len(table), np.nan)
     probability[usable] = chosen.out_of_fold
+    pooling = None
+    if tools is not None and any(tools):
+        pooling, probability[usable] = _pool(chosen.out_of_fold, y, w, outer, tools, usable)
     notes += [f"{name} {why}" for name, why in stack.fusion.gaussian_.notes_.items()]
     if not usable.all():
         notes.append(f"{int((~usable).sum())} rows carried too few signals to count in calibration")
@@ -136,8 +142,27 @@ def fit_head(
         brier=dict(chosen.brier),
         notes=tuple(notes),
         access=access,
+        pooling=pooling,
         members=_judged_members(stack.fusion, members, y, w),
     )
+
+
+def _pool(
+    probability: Floats, y: Floats, w: Floats, outer: Codes, tools: Sequence[str | None], usable: NDArray[np.bool_]
+) -> tuple[PartialPooling, Floats]:
+    """Offsets of the tools among the m usable rows, and their probabilities (m,) with offsets from other folds."""
+    if len(tools) != usable.size:
+        raise BadInput(f"{usable.size} rows came with {len(tools)} tools; give one a row, None for none")
+    named = np.array([tool or "" for tool in tools])[usable]
+    at, grades, weights, folds = logit(probability), y[usable], w[usable], outer[usable]
+    called = named != ""
+    moved = at.copy()
+    for fold in np.unique(folds):
+        held_out, train = folds == fold, (folds != fold) & called
+        if train.any():
+            fitted = PartialPooling.fit(at[train], grades[train], named[train].tolist(), weights[train])
+            moved[held_out] = fitted.shifted(at[held_out], named[held_out].tolist())
+    return PartialPooling.fit(at[called], grades[called], named[called].tolist(), weights[called]), sigmoid(moved)
 
 
 def _out_of_fold(

@@ -15,10 +15,11 @@ from ..core.decision import Stage
 from ..core.errors import BadInput, ConfigurationError
 from ..core.signal import Signal, Unavailable
 from .access import Access, access_to
-from .calibration.base import Calibrator, logit
+from .calibration.base import Calibrator, logit, sigmoid
 from .ensemble_fusion import EnsembleFusion
 from .fusion import Fused, LogisticFusion
 from .hidden_state import HiddenStateProbe
+from .pooling import PartialPooling
 from .signal_table import SignalTable
 
 Floats = NDArray[np.float64]
@@ -122,6 +123,7 @@ class Head:
         brier: cross-fitted Brier score of every calibrator that was compared.
         notes: what was left out, and why.
         access: what its signals take to be seen; white where there is one head for everything.
+        pooling: how far each tool lies from the rest; None where rows were not told apart by tool.
         members: of each stacked member "auroc" and "brier" of its own log-odds out of fold, before calibration, and its
             "weight" in the stack; empty without stacking.
     """
@@ -141,6 +143,7 @@ class Head:
     brier: Mapping[str, float]
     notes: tuple[str, ...] = ()
     access: Access = Access.WHITE
+    pooling: PartialPooling | None = None
     members: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -176,6 +179,7 @@ class Head:
         hidden: Mapping[str, NDArray[np.float32]] | None = None,
         *,
         calibrator: str | None = None,
+        tool: str | None = None,
     ) -> Confidence | Unavailable:
         """The confidence, or why there is none.
 
@@ -183,6 +187,7 @@ class Head:
             signals: those it does not know are ignored.
             hidden: vectors by name.
             calibrator: identifier to write into the confidence; default the head's key.
+            tool: what is called, where the head knows tools apart.
 
         Raises:
             BadInput: a signal name twice: two probes would be speaking with one voice.
@@ -198,27 +203,30 @@ class Head:
             value = given[name].value if name in given else None
             if value is not None:
                 row[0, column] = value
-        fused, prediction = self._predict(row, explain=True)
+        fused, prediction = self._predict(row, (tool,), explain=True)
         missing = tuple(n for n, there in zip(self.fusion.names_, fused.observed[0], strict=True) if not there)
         if not prediction.available[0]:
             return Unavailable(reason=self._too_little(float(prediction.share[0]), missing, given))
         return Confidence(
             probability=Probability(value=float(prediction.probability[0])),
             interval=Interval(low=float(prediction.low[0]), high=float(prediction.high[0]), level=LEVEL),
-            contributions=self._contributions(fused, float(prediction.probability[0])),
+            contributions=self._contributions(fused, float(prediction.probability[0]), tool),
             calibrator=calibrator or self.key,
             labels=self.labels,
             fitted_at=self.fitted_at,
             missing=missing,
         )
 
-    def predict_table(self, table: SignalTable) -> HeadPrediction:
+    def predict_table(self, table: SignalTable, tools: Sequence[str | None] | None = None) -> HeadPrediction:
         """The same for the n rows of a table at once.
+
+        Args:
+            tools: what each row calls; None where that is not known.
 
         Raises:
             BadInput: a vector has another width than it was fitted on.
         """
-        return self._predict(self.values(table))[1]
+        return self._predict(self.values(table), tools or (None,) * len(table))[1]
 
     def values(self, table: SignalTable) -> Floats:
         """(n, k) what fusion reads: scalar signals and the scores of the hidden-state probes."""
@@ -229,7 +237,9 @@ class Head:
                 values[:, column] = self.probes[vector].scores(table.hidden[vector])
         return values
 
-    def _predict(self, values: Floats, *, explain: bool = False) -> tuple[Fused, HeadPrediction]:
+    def _predict(
+        self, values: Floats, tools: Sequence[str | None], *, explain: bool = False
+    ) -> tuple[Fused, HeadPrediction]:
         fused = fuse(self.fusion, values, self.replicas, explain=explain)
         # A row without any signal has nothing to say, however little the coefficients weigh.
         available = (fused.share >= self.min_informative) & fused.observed.any(axis=1)
@@ -245,6 +255,8 @@ class Head:
         own = self.calibrator.interval(fused.log_odds[:, 0])
         if own is not None:
             low, high = np.minimum(low, own[0]), np.maximum(high, own[1])
+        if self.pooling is not None:
+            probability, low, high = self.pooling.applied(probability, low, high, tools)
         for array in (probability, low, high):
             array[~available] = np.nan
         mine = np.array([name in self._own for name in self.fusion.names_], dtype=np.bool_)
@@ -252,8 +264,10 @@ class Head:
             probability, low, high, fused.share, available, np.asarray((fused.observed & mine).any(axis=1))
         )
 
-    def _contributions(self, fused: Fused, probability: float) -> tuple[Contribution, ...]:
+    def _contributions(self, fused: Fused, probability: float, tool: str | None) -> tuple[Contribution, ...]:
         """In calibrated log-odds: they add up to logit(p) minus logit(p of the average call)."""
+        offset = 0.0 if self.pooling is None else self.pooling.offset(tool)[0]
+        probability = float(sigmoid(logit(probability) - offset))
         moved = float(fused.log_odds[0, 0] - fused.average[0])
         base = float(self.calibrator.predict(fused.average[:1])[0])
         slope = float(logit(probability) - logit(base)) / moved if abs(moved) > 1e-9 else 1.0
@@ -262,6 +276,8 @@ class Head:
             for name, part, there in zip(self.fusion.names_, fused.contributions[0], fused.observed[0], strict=True)
             if there
         ]
+        if offset:
+            parts.append(Contribution(signal=f"tool.{tool}", log_odds=offset))
         return tuple(sorted(parts, key=lambda part: (-abs(part.log_odds), part.signal)))
 
     def _too_little(self, share: float, missing: Sequence[str], given: Mapping[str, Signal]) -> str:

@@ -20,6 +20,7 @@ from .fusion_storage import ensemble_from_parts, ensemble_to_parts
 from .gaussian import SignalGaussian
 from .head import Fusion, Head, OutOfFold, Replicas
 from .hidden_state import HiddenStateProbe
+from .pooling import PartialPooling
 from .stacked_fusion import StackedFusion
 
 Arrays = dict[str, NDArray[Any]]
@@ -71,6 +72,8 @@ def head_to_parts(head: Head) -> tuple[dict[str, Any], Arrays]:
         arrays |= more
     if head.replicas.stacks is not None:
         arrays["replicas.stacks"] = head.replicas.stacks
+    if head.pooling is not None:
+        meta["pooling"] = head.pooling.to_dict()
     if head.access is not Access.WHITE:
         meta["access"] = head.access.value
     for vector, probe in head.probes.items():
@@ -154,6 +157,7 @@ def _build(meta: Mapping[str, Any], arrays: Arrays) -> Head:
         brier={str(name): float(value) for name, value in meta["brier"].items()},
         notes=tuple(str(note) for note in meta["notes"]),
         access=Access(meta.get("access", Access.WHITE)),
+        pooling=PartialPooling.from_dict(meta["pooling"]) if "pooling" in meta else None,
         members={
             str(name): {str(key): number(scores, key) for key in scores}
             for name, scores in meta.get("member_scores", {}).items()

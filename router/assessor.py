@@ -119,10 +119,11 @@ class Assessor:
                 recalls.append(probe)
             else:
                 signals.extend(measure(probe, evidence))
+        tool = tool_of(evidence)
         hidden = evidence.captured.hidden if evidence.captured is not None else {}
         judged: Confidence | Unavailable = Unavailable(reason=f"nothing is fitted for '{evidence.arm}/{stage.value}'")
         if fitted:
-            judged = self._by_first(fitted, signals, hidden)
+            judged = self._by_first(fitted, signals, hidden, tool)
             if self._learning is not None and stage is Stage.AFTER:
                 signals.extend(scores_of(fitted[0], judged, hidden))
         elif learned is not None:
@@ -133,20 +134,22 @@ class Assessor:
         if learned is not None:
             judged = learned.head.predict(signals, hidden, calibrator=learned.calibrator)
         elif recalls and fitted:
-            judged = self._by_first(fitted, signals, hidden)
+            judged = self._by_first(fitted, signals, hidden, tool)
         if isinstance(judged, Unavailable):
             return Assessment(tuple(signals), None, judged.reason, not_run, turn)
         if self._learning is not None and turn is not None:
             judged = self._learning.adjusted(evidence.call.tenant, evidence.call.task, turn, judged)
         return Assessment(tuple(signals), judged, "", not_run, turn)
 
-    def _by_first(self, heads: Sequence[Head], signals: Sequence[Signal], hidden: Hidden) -> Confidence | Unavailable:
+    def _by_first(
+        self, heads: Sequence[Head], signals: Sequence[Signal], hidden: Hidden, tool: str | None
+    ) -> Confidence | Unavailable:
         """The confidence of the first head that has enough to go on and sees something that the next one cannot; else
         of the last that has enough; else what the first one misses."""
         told: list[Confidence | Unavailable] = []
         for head in heads:
             name = head.key if self.artefact is None else self.artefact.calibrator_id(head.arm, head.stage, head.access)
-            judged = head.predict(signals, hidden, calibrator=name)
+            judged = head.predict(signals, hidden, calibrator=name, tool=tool)
             if isinstance(judged, Confidence) and head.sees_own(judged):
                 return judged
             told.append(judged)
@@ -223,6 +226,14 @@ def scores_of(head: Head, judged: Confidence | Unavailable, hidden: Hidden) -> l
     value = float(logit(judged.value)) if isinstance(judged, Confidence) else None
     missing = judged.reason if isinstance(judged, Unavailable) else ""
     return [*scores, Signal.of(ARTEFACT_SCORE, value, missing=missing)]
+
+
+def tool_of(evidence: Evidence) -> str | None:
+    """What the call or its response would run; None where that is nothing, or several different things."""
+    if evidence.call.tool_name:
+        return evidence.call.tool_name
+    proposed = {each.name for each in evidence.response.tool_calls} if evidence.response is not None else set()
+    return proposed.pop() if len(proposed) == 1 else None
 
 
 def measure(probe: Probe, evidence: Evidence) -> list[Signal]:

@@ -49,17 +49,28 @@ def fit(
     cache: Annotated[
         Path | None, typer.Option(help="folder for collected evidence; default $DEMUR_CACHE or the user's cache")
     ] = None,
+    fusion: Annotated[
+        str, typer.Option(help="how signals are fused: auto, logistic, forest, boosted or stacked")
+    ] = "auto",
+    calibrator: Annotated[
+        str | None, typer.Option(help="by name, such as venn_abers; default: the simplest that is good enough")
+    ] = None,
+    suspects: Annotated[
+        Path | None, typer.Option(help="JSONL to write rows to whose grade looks wrong: look at them again")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the artefact in --out")] = False,
 ) -> None:
     """Fit an artefact on questions that the model answers now, or on responses that were graded before."""
     from ...probes.artefact_files import check_target
-    from ...router.pipelines.fit import extractor_of, fit_artefact
+    from ...router.pipelines.fit import check_fusion, extractor_of, fit_artefact
     from ...router.pipelines.gather import are_graded, check_rows, gather, make_grader
     from ...router.pipelines.grade import GIVEN, grader_key
     from ...router.pipelines.report import fit_report
     from ...router.pipelines.rows import read_rows
+    from ...router.pipelines.suspects import write_suspects
 
     check_target(out, overwrite)
+    check_fusion(fusion, calibrator)
     rows = read_rows(data, limit=limit, seed=seed)
     by_hand = are_graded(rows)
     if not by_hand:
@@ -77,9 +88,14 @@ def fit(
         model=None if answering is None else answering.fingerprint(),
         extractor=extractor_of(answering),
         seed=seed,
+        method=fusion,
+        calibrator=calibrator,
     )
     artefact.save(out, overwrite=overwrite)
     _show(fit_report(artefact, graded, seed=seed), artefact.notes)
+    if suspects is not None:
+        found = write_suspects(suspects, artefact, graded)
+        Console().print(_text(f"{found} of {len(graded)} grades look wrong; listed in {suspects}"), soft_wrap=True)
     Console().print(_text(f"artefact {artefact.id[:16]} for task {task!r} in {out}"), soft_wrap=True)
 
 

@@ -70,7 +70,7 @@ def evaluate_artefact(artefact: Artefact, rows: GradedTable, *, seed: int = 0, o
     head = artefact.head(ANSWER, Stage.AFTER)
     if head is None:
         raise ArtefactMismatch(f"artefact {artefact.id[:16]} has no head 'answer/after'; fit one with `demur fit`")
-    said = artefact.predict_table(rows.table, ANSWER, Stage.AFTER)
+    said = artefact.predict_table(rows.table, ANSWER, Stage.AFTER, rows.tools or None)
     if not said.available.any():
         raise Refused(f"none of the {len(rows)} rows can be scored: {_why(head, rows)}")
     there = said.available

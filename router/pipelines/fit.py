@@ -17,7 +17,9 @@ from ...core.protocols import Fingerprint, Model
 from ...core.record import content_hash
 from ...probes.artefact import Artefact
 from ...probes.binding import RECORDS, Binding, ModelBinding, hash_ids
+from ...probes.calibration.registry import make_calibrator
 from ...probes.fit_head import fit_head
+from ...probes.fusion_settings import METHODS
 from ...probes.head import Head
 from ...probes.signal_table import SignalTable
 from ...probes.success_chance import fit_success_chance
@@ -41,6 +43,18 @@ class _Options(TypedDict):
     fitted_at: datetime | None
     method: str
     calibrator: str | None
+
+
+def check_fusion(method: str, calibrator: str | None) -> None:
+    """Are there such a fusion and calibrator? Asked before a model is.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    if method not in METHODS:
+        raise ConfigurationError(f"fusion {method!r} is none of {', '.join(METHODS)}")
+    if calibrator is not None:
+        make_calibrator(calibrator)
 
 
 def extractor_of(model: Model | None) -> str:
@@ -86,7 +100,8 @@ def fit_artefact(
     """
     moment = fitted_at or datetime.now(UTC)
     options: _Options = {"seed": seed, "fitted_at": moment, "method": method, "calibrator": calibrator}
-    after = fit_head(rows.table, rows.correct, rows.groups, arm=ANSWER, stage=Stage.AFTER, **options)
+    tools = rows.tools or None
+    after = fit_head(rows.table, rows.correct, rows.groups, arm=ANSWER, stage=Stage.AFTER, tools=tools, **options)
     fitted, said = [after], list(notes)
     early = before_table(rows.table)
     if early is not None:
@@ -98,7 +113,8 @@ def fit_artefact(
     heads: dict[str, Head] = {}
     for head in fitted:
         table = early if early is not None and head.stage is Stage.BEFORE else rows.table
-        lesser, why_not = lesser_heads(head, table, rows.correct, rows.groups, **options)
+        called = tools if head.stage is Stage.AFTER else None
+        lesser, why_not = lesser_heads(head, table, rows.correct, rows.groups, tools=called, **options)
         heads |= {each.key: each for each in (head, *lesser)}
         said += why_not
     binding = Binding(

@@ -24,6 +24,7 @@ def lesser_heads(
     *,
     method: str,
     calibrator: str | None = None,
+    tools: Sequence[str | None] | None = None,
     seed: int,
     fitted_at: datetime | None,
 ) -> tuple[list[Head], list[str]]:
@@ -35,7 +36,7 @@ def lesser_heads(
 
     Args:
         white: the head fitted on all of the table.
-        table, correct, groups: what it was fitted on.
+        table, correct, groups, tools: what it was fitted on.
     """
     heads: list[Head] = []
     notes: list[str] = []
@@ -61,6 +62,7 @@ def lesser_heads(
                 fitted_at=fitted_at,
                 method=method,
                 calibrator=calibrator,
+                tools=tools,
                 access=access,
             )
         except (NotEnoughLabels, BadInput) as error:

@@ -34,7 +34,11 @@ class QuestionRow(Record):
 
 
 class GradedRow(Record):
-    """A response that somebody graded; no model is needed. Log-probabilities may hold null or NaN: both are missing."""
+    """A response that somebody graded; no model is needed. Log-probabilities may hold null or NaN: both are missing.
+
+    Attributes:
+        tool: what the response calls; a tool with few rows leans on the others.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow", ser_json_inf_nan="null", protected_namespaces=())
 
@@ -44,6 +48,7 @@ class GradedRow(Record):
     correct: bool
     logprobs: tuple[float | None, ...] | None = None
     signals: dict[str, float | None] = Field(default_factory=dict)
+    tool: str | None = Field(default=None, max_length=200)
 
     @field_validator("id", mode="before")
     @classmethod

@@ -38,6 +38,7 @@ class GradedTable:
         groups: (n,) the same question, or near-duplicates, share a number.
         data: SHA-256 of ids, questions, responses and grades.
         questions: what was asked, for people; empty where the table does not say.
+        tools: what each response calls; empty where none does.
         costs: of each response with everything that was read off the model meanwhile; empty where it is not known.
     """
 
@@ -49,6 +50,7 @@ class GradedTable:
     data: str
     questions: tuple[str, ...] = ()
     costs: tuple[Cost, ...] = ()
+    tools: tuple[str | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -100,6 +102,7 @@ def graded_table(rows: Sequence[GradedRow]) -> GradedTable:
         [row.response for row in rows],
         SignalTable.from_signals(signals),
         np.array([row.correct for row in rows], dtype=np.bool_),
+        tools=[row.tool for row in rows] if any(row.tool for row in rows) else (),
     )
 
 
@@ -123,6 +126,7 @@ def _graded(
     table: SignalTable,
     correct: NDArray[np.bool_],
     costs: Sequence[Cost] = (),
+    tools: Sequence[str | None] = (),
 ) -> GradedTable:
     return GradedTable(
         ids=tuple(ids),
@@ -133,6 +137,7 @@ def _graded(
         data=data_hash(zip(ids, questions, responses, correct.tolist(), strict=True)),
         questions=tuple(questions),
         costs=tuple(costs),
+        tools=tuple(tools),
     )
 
 

@@ -36,8 +36,8 @@ def head_of(table: SignalTable, correct: np.ndarray, groups: np.ndarray | None =
         (99, None, 0, {"identity", "temperature", "platt", "beta"}),
         (100, None, 8, {"identity", "temperature", "platt", "beta"}),
         (199, None, 8, {"identity", "temperature", "platt", "beta"}),
-        (200, None, 32, {"identity", "temperature", "platt", "beta", "isotonic"}),
-        (500, None, 64, {"identity", "temperature", "platt", "beta", "isotonic"}),
+        (200, None, 32, {"identity", "temperature", "platt", "beta", "isotonic", "venn_abers"}),
+        (500, None, 64, {"identity", "temperature", "platt", "beta", "isotonic", "venn_abers"}),
     ],
 )
 def test_tiers(rarer: int, scalars: int | None, components: int, calibrators: set[str]) -> None:

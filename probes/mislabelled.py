@@ -1,0 +1,70 @@
+"""Outcomes that look mislabelled: confident learning (Northcutt, Jiang, Chuang; arXiv 1911.00068)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..core.errors import BadInput, NotEnoughLabels
+from .calibration.base import checked_grades
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A row whose grade the confidence contradicts.
+
+    Attributes:
+        row: its place among the rows given.
+        correct: the grade that is doubted.
+        probability: of being right, out of fold.
+        self_confidence: probability of the grade it has; the lower, the likelier the grade is wrong.
+    """
+
+    row: int
+    correct: bool
+    probability: float
+    self_confidence: float
+
+
+def suspected_mislabels(probability: ArrayLike, correct: ArrayLike, *, most: int | None = None) -> list[Suspect]:
+    """Rows that count into an off-diagonal cell of the confident joint, the most doubtful first.
+
+    The threshold of a class is the mean probability of that class among the rows graded so. A row is suspected where
+    the *other* class reaches its threshold and its own does not (the paper counts rows that reach several thresholds to
+    the likeliest class; with two classes such a row counts here to its own grade unless the other is likelier).
+
+    These are rows to look at again, not rows to drop: a confident and wrong model looks just the same.
+
+    Args:
+        probability: (n,) calibrated probabilities of being right that did not see the row's grade; NaN is left out.
+        correct: (n,) grades.
+        most: list at most so many.
+
+    Raises:
+        BadInput: lengths differ, or not probabilities.
+        NotEnoughLabels: one class only among the usable rows.
+    """
+    p = np.asarray(probability, dtype=np.float64)
+    if p.ndim != 1:
+        raise BadInput(f"probability has shape {p.shape}; (n,) is needed")
+    y = checked_grades(correct, p.size) == 1.0
+    known = np.isfinite(p)
+    if not ((p[known] >= 0.0) & (p[known] <= 1.0)).all():
+        raise BadInput("probabilities must lie in [0, 1]")
+    right, wrong = known & y, known & ~y
+    if not right.any() or not wrong.any():
+        raise NotEnoughLabels(
+            f"{int(right.sum())} right and {int(wrong.sum())} wrong rows with a probability: both are needed",
+            have=0,
+            need=1,
+        )
+    of_right, of_wrong = float(p[right].mean()), float((1.0 - p[wrong]).mean())
+    reaches_right, reaches_wrong = p >= of_right, 1.0 - p >= of_wrong
+    looks_right = reaches_right & (~reaches_wrong | (p > 0.5))
+    looks_wrong = reaches_wrong & (~reaches_right | (p < 0.5))
+    doubted = known & np.where(y, looks_wrong, looks_right)
+    own = np.where(y, p, 1.0 - p)
+    order = sorted(np.flatnonzero(doubted), key=lambda row: (own[row], row))
+    return [Suspect(int(row), bool(y[row]), float(p[row]), float(own[row])) for row in order[:most]]
