@@ -28,7 +28,7 @@ def collect(
     raw = RawEvidence(task.name, loaded, capture_for(loaded))
     pairs = list(zip([row.id for row in rows], asked, strict=True))[:limit]
     started = time.monotonic()
-    before = len(raw.full.known() | raw.brief.known())
+    before = len((raw.full.known() | raw.brief.known()) & {key for key, _ in pairs})
 
     def told(done: int, total: int) -> None:
         spent = time.monotonic() - started
@@ -38,9 +38,10 @@ def collect(
     raw.collect(pairs, batch_size=task.batch_size, progress=told, seconds=minutes and 60.0 * minutes)
 
 
-def pack(task: Task, model: str | None) -> None:
+def pack(task: Task, data: Path, model: str | None) -> None:
     loaded = task.load_model(model)
-    print(f"{task.name} {loaded.name}: {RawEvidence(task.name, loaded, capture_for(loaded)).pack()} rows added")
+    raw = RawEvidence(task.name, loaded, capture_for(loaded))
+    print(f"{task.name} {loaded.name}: {raw.pack([row.id for row in all_rows(task, data)])} rows added")
 
 
 if __name__ == "__main__":
@@ -55,7 +56,7 @@ if __name__ == "__main__":
     args = parser.parse_args()
     for name in args.task or TASKS:
         if args.pack:
-            pack(TASKS[name], args.model)
+            pack(TASKS[name], args.data, args.model)
             continue
         collect(
             TASKS[name], args.data, model=args.model, limit=args.limit, test_only=args.test_only, minutes=args.minutes

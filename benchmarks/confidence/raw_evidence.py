@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -81,10 +81,13 @@ class RawEvidence:
             done += len(batch)
             progress(done, len(asked))
 
-    def pack(self) -> int:
-        """Add what is new to the evidence that is committed; how many rows that was."""
-        known = self.brief.known()
-        rows = [lighter(row) for row in self.full.load() if row.key not in known]
+    def pack(self, keys: Collection[str]) -> int:
+        """Add what is new of these rows to the evidence that is committed; how many that was.
+
+        Tasks that are asked alike share the folder on this machine.
+        """
+        wanted = set(keys) - self.brief.known()
+        rows = [lighter(row) for row in self.full.load() if row.key in wanted]
         if not rows:
             return 0
         self.brief.folder.mkdir(parents=True, exist_ok=True)
