@@ -49,19 +49,21 @@ def tool_call(text: str) -> Sequence[Part]:
         return []
     parts: list[Part] = []
     depth = 0
+    # Calls may stand in a list: then the first one's own keys are a level deeper.
+    level = 2 if text[body[0]] == "[" else 1
     for piece in _PIECE.finditer(text, *body):
         mark = piece["mark"]
         if mark is None:
             name = "text" if piece["text"] is not None else "bare"
             begin, end = piece.span(name)
-            own_key = depth <= 1 and name == "text" and piece["text"] in _OWN_KEYS and _is_key(text, piece.end())
+            own_key = depth <= level and name == "text" and piece["text"] in _OWN_KEYS and _is_key(text, piece.end())
             if end > begin and not own_key:
                 parts.append((begin, end))
         elif mark in "{[":
             depth += 1
         elif mark in "}]":
             depth -= 1
-            if depth <= 0:
+            if depth < level:
                 break
     return parts
 
