@@ -119,7 +119,9 @@ class Response(Record):
         trace: None where the model gives no log-probabilities (black box).
         model: the model's name for people; the artefact binds to a fingerprint, not to this.
         stopped_before_generating: the gate after the prompt said that generating is hopeless.
-        truncated: generation ended at the token limit, not at a stop.
+        truncated: generation ended at the token limit, or was stopped early; not at a stop.
+        stopped_early: why it was stopped while it was generated; "" where it was not. Such an answer is unfinished and
+            never gets a confidence.
     """
 
     id: str = Field(default_factory=lambda: new_id("resp"))
@@ -130,4 +132,5 @@ class Response(Record):
     model: ModelText = "unknown"
     stopped_before_generating: bool = False
     truncated: bool = False
+    stopped_early: str = ""
     created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))

@@ -119,6 +119,10 @@ class Assessor:
                 recalls.append(probe)
             else:
                 signals.extend(measure(probe, evidence))
+        if stage is Stage.AFTER and evidence.response is not None and evidence.response.stopped_early:
+            # Unfinished: whatever its signals say, there is no answer to be confident of (rule 1).
+            reason = f"the answer was stopped early: {evidence.response.stopped_early}"
+            return Assessment(tuple(signals), None, reason, not_run, turn)
         tool = tool_of(evidence)
         hidden = evidence.captured.hidden if evidence.captured is not None else {}
         judged: Confidence | Unavailable = Unavailable(reason=f"nothing is fitted for '{evidence.arm}/{stage.value}'")

@@ -168,6 +168,7 @@ class Assembler:
             cost=Cost(tokens_in=prompt_tokens, tokens_out=count, seconds=seconds),
             model=self.name,
             truncated=row.truncated,
+            stopped_early=row.stopped_early,
         )
         return Generation(response, captured)
 

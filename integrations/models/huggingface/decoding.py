@@ -6,9 +6,20 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ....core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ....probes.prefix_confidence import StopHook
+
+
+class EarlyStopRule(Protocol):
+    """Judges answers while they are generated."""
+
+    def begin(self) -> StopHook:
+        """The hook of one generation."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,9 @@ class Decoding:
         temperature, top_p, top_k: used when sampling; top_k 0 is off.
         seed: the same seed gives the same draws; None draws afresh. It does not change the distribution and so is
             not part of the hash.
+        early_stop: watches each answer while it is generated and may end it, such as
+            `probes.prefix_confidence.EarlyStop`. Answers that it lets finish are what they would have been, so it is no
+            part of the hash either.
 
     Raises:
         ConfigurationError: a value is out of range.
@@ -34,6 +48,7 @@ class Decoding:
     top_p: float = 1.0
     top_k: int = 0
     seed: int | None = None
+    early_stop: EarlyStopRule | None = None
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from ....core.errors import DemurError, ModelError
+from ....core.errors import ConfigurationError, DemurError, ModelError
 from ....core.protocols import Gate, Generation
 from .architecture import Architecture
 from .assemble import Assembler, Plan, captured_prompt, stopped_generation
 from .decoding import Decoding, neutral_defaults, seeded
+from .early_stop import RowWatch
 from .lens import check_final_layer
 from .question import Question, QuestionReader
 from .recorder import Tape, TokenStatistics, Window
@@ -117,7 +118,8 @@ class Engine:
         inputs, mask = self._left_padded(prompts)
         asked = QuestionReader(self.architecture, prompts, questions if plan.question_logprobs else None)
         window = Window(self.architecture, plan.layers, keep_of_prompt=asked.reach)
-        follower = _Follower(self, window, rows, plan, listener, asked, prompt_tokens=len(prompts[0]))
+        watch = RowWatch(decoding.early_stop, rows, self.tokenizer, plan.kept_top)
+        follower = _Follower(self, window, rows, plan, listener, asked, watch, prompt_tokens=len(prompts[0]))
         # One token beyond the limit: drawing it reads the last answer token, whose own state is wanted.
         config = decoding.generation_config(eos=sorted(self.eos), pad=self.pad, extra_tokens=bool(plan.hidden_layers))
         with window.open(self.model):
@@ -132,6 +134,8 @@ class Engine:
         """Several tokens are checked per pass here, so what is wanted is read in one pass over the final sequence."""
         import torch
 
+        if decoding.early_stop is not None:
+            raise ConfigurationError("early_stop watches every token; an assistant model drafts several: leave one out")
         inputs, mask = self._left_padded([prompt])
         if listener.gate is not None:
             window = Window(self.architecture, plan.layers)
@@ -221,9 +225,11 @@ class _Follower:
         plan: Plan,
         listener: Listener,
         asked: QuestionReader,
+        watch: RowWatch,
         *,
         prompt_tokens: int,
     ) -> None:
+        self._watch = watch
         self._engine = engine
         self._window = window
         self._rows = rows
@@ -261,8 +267,11 @@ class _Follower:
                 if not _ask(self._listener.gate, captured):
                     self.stopped = captured
                     return torch.ones_like(chosen, dtype=torch.bool)
+        going_on = [not row.closed for row in self._rows]
         for row, token in zip(self._rows, chosen.tolist(), strict=True):
             row.feed(token)
+        if self._watch.watches:
+            self._watch.tell(statistics, chosen, going_on)
         if self._listener.text is not None and (piece := self._rows[0].answer.fresh()):
             self._listener.text(piece)
         cancelled = self._listener.cancel.is_set()

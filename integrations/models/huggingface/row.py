@@ -22,7 +22,8 @@ class Row:
         pieces: the text of each.
         answer: where the answer is in that text.
         done: no further forward pass is needed for this row.
-        truncated: ended at the token limit.
+        truncated: ended at the token limit, or early.
+        stopped_early: why it was ended early; "" where it was not.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Row:
         self.answer = AnswerText(stop)
         self.done = False
         self.truncated = False
+        self.stopped_early = ""
 
     def feed(self, token_id: int) -> None:
         """Take the next token. Does nothing once done."""
@@ -70,8 +72,23 @@ class Row:
         self.answer.feed(piece)
         self.truncated = not self.answer.stopped and len(self.ids) >= self._limit
         if self.answer.stopped or self.truncated:
-            self._closed = True
-            self.done = not (self._own_states and self.span[1] == len(self.ids))
+            self._close()
+
+    def stop_early(self, reason: str) -> None:
+        """End the answer here, unfinished. Does nothing where it has ended."""
+        if not self._closed:
+            self.truncated = True
+            self.stopped_early = reason
+            self._close()
+
+    @property
+    def closed(self) -> bool:
+        """The answer has ended; one more pass may still be wanted."""
+        return self._closed
+
+    def _close(self) -> None:
+        self._closed = True
+        self.done = not (self._own_states and self.span[1] == len(self.ids))
 
     @property
     def span(self) -> tuple[int, int]:
