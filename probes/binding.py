@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ..core.evidence import CaptureRequest
 from ..core.protocols import Fingerprint
@@ -106,6 +106,13 @@ class Binding(Record):
     lens_candidates: int = Field(default=64, ge=1)
     prompt_lens: bool = False
     question_logprobs: bool = False
+
+    @model_serializer(mode="wrap")
+    def _as_it_always_was(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the captures that came later, where there are none: so that an older artefact keeps its id."""
+        later = ("fast_lens_layers", "lens_candidates", "prompt_lens", "question_logprobs")
+        unset = {name for name in later if getattr(self, name) == type(self).model_fields[name].default}
+        return {name: value for name, value in dump(self).items() if name not in unset}
 
     def capture(self, depth: int) -> CaptureRequest:
         """The same capture again.

@@ -43,7 +43,7 @@ def report_of(task: Task, whole: TaskTable, scored: Scored, *, planned: tuple[in
         "accuracy_test": float(right.mean()),
         "signals": len(whole.table.names),
         "vectors": len(whole.table.hidden),
-        "method": scored.head.fusion.method,
+        "method": getattr(scored.head.fusion, "method", "logistic"),
         "members": {name: dict(values) for name, values in scored.head.members.items()},
         "calibrator": scored.head.calibrator.name,
         "single": scored.single,

@@ -102,7 +102,7 @@ def test_chat_switch(tiny_model: Any) -> None:
     plain = _chat_model(tiny_model, CHAT, chat=False)
     assert plain.decoding.stop == ("\n",)
     assert plain.prompt(Call.ask("Who?")).endswith("Q: Who?\nA:")
-    with pytest.raises(ConfigurationError, match="no chat template"):
+    with pytest.raises(ConfigurationError, match="where there is a chat template"):
         HuggingFaceModel.from_objects(*tiny_model("llama"), chat=True)
 
 
