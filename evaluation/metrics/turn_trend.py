@@ -73,6 +73,6 @@ def _trends(scores: Floats, turns: Floats, conversations: NDArray[np.intp]) -> F
     for conversation, rows in enumerate(np.split(order, starts)):
         if np.unique(turns[rows]).size > 1:
             constant = scores[rows].min() == scores[rows].max()
-            tau = kendalltau(turns[rows], scores[rows])
-            found[conversation] = 0.0 if constant else float(np.asarray(tau)[0])
+            tau = (0.0,) if constant else kendalltau(turns[rows], scores[rows])
+            found[conversation] = float(np.asarray(tau)[0])
     return found

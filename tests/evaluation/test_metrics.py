@@ -22,6 +22,7 @@ from demur.evaluation.metrics.log_loss import log_loss
 from demur.evaluation.metrics.means import mean_statistic
 from demur.evaluation.metrics.paired import paired_difference
 from demur.evaluation.metrics.proportion import proportion
+from demur.evaluation.metrics.registry import METRICS
 from demur.evaluation.metrics.risk_coverage import (
     answered_at_coverage,
     aurc,
@@ -291,7 +292,7 @@ def test_evaluate_gives_every_metric_with_an_interval():
     assert set(found) == {
         "accuracy", "auroc", "brier", "brier_base_rate", "brier_minus_base_rate", "log_loss", "smece",
         "ece_squared_debiased", "aurc", "selective_accuracy_at_50_coverage", "selective_accuracy_at_80_coverage",
-        "coverage_at_risk_05", "coverage_at_risk_10", "coverage_at_risk_20",
+        "coverage_at_risk_05", "coverage_at_risk_10", "coverage_at_risk_20", *METRICS,
     }  # fmt: skip
     for name, item in found.items():
         assert item.name == name
