@@ -54,6 +54,7 @@ def write_page(here: Path) -> Path:
         *_lenses(told["lenses"]),
         *_curves(),
         *_pressure(),
+        *_calibration(),
     ]
     path = DOCS / "results.md"
     path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
@@ -228,6 +229,46 @@ def _pressure() -> list[str]:
         told["told"],
         "",
         *_table(["variant", "n", "share right", "mean confidence", "AUROC"], rows),
+        "",
+    ]
+
+
+def _calibration() -> list[str]:
+    if not CALIBRATION.exists():
+        return []
+    found = {row["name"]: row for row in json.loads(CALIBRATION.read_text(encoding="utf-8"))}
+    kinds = [name.removesuffix("_log_loss") for name in found if name.endswith("_log_loss")]
+    rows = [
+        [f"`{kind}`", *(_estimate(found[f"{kind}_{metric}"]) for metric in ("log_loss", "brier", "smece"))]
+        for kind in kinds
+    ]
+    cases = {
+        "shift_drawn_20": "20 % right, by drawing rows",
+        "shift_drawn_40": "40 % right, by drawing rows",
+        "shift_drawn_60": "60 % right, by drawing rows",
+        "shift_arc_to_mmlu": "fitted on ARC, used on MMLU",
+        "shift_mmlu_to_arc": "fitted on MMLU, used on ARC",
+    }
+    shifts = [
+        [
+            words,
+            f"{found[f'{name}_rate_error']['value']:.3f}, at most {found[f'{name}_rate_error']['high']:.3f}",
+            _estimate(found[f"{name}_brier_difference"], sign=True),
+        ]
+        for name, words in cases.items()
+    ]
+    return [
+        "## Calibrators and base rates",
+        "",
+        "Llama3-8b, Mistral, gpt-3.5-turbo and gpt-4-turbo on ARC and MMLU (`records_*`), half to fit and half to test,",
+        "equal-weight pools of the eight; by `python benchmarks/calibration.py --data DATA`.",
+        "",
+        *_table(["calibrator", "log loss", "Brier", "smECE"], rows),
+        "",
+        "Correcting the base rate by EM on unlabelled calls: right where only the shares of right and wrong answers moved,",
+        "harmful where questions of another kind came.",
+        "",
+        *_table(["case", "error of the rate found", "Brier, corrected minus uncorrected"], shifts),
         "",
     ]
 

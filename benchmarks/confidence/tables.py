@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,13 +58,30 @@ class TaskTable:
 
 def task_table(task: Task, data: Path, model: str | None = None) -> TaskTable | None:
     """Signals and grades of the task's rows; None where nothing was collected."""
-    shards = committed(task.name, model or task.model)
-    if shards is None:
+    if committed(task.name, model or task.model) is None:
         return None
+    fit, test = task.rows(data)
+    return table_of(task, [*fit, *test], data, fitted={row.id for row in fit}, model=model)
+
+
+def table_of(
+    task: Task,
+    rows: Sequence[QuestionRow],
+    data: Path,
+    *,
+    fitted: Collection[str] = (),
+    model: str | None = None,
+) -> TaskTable:
+    """Signals and grades of those of the rows for which there is evidence.
+
+    Args:
+        fitted: ids of rows to fit on.
+    """
+    shards = committed(task.name, model or task.model)
+    assert shards is not None
     capture = CaptureRequest(**json.loads((shards.folder / "settings.json").read_text(encoding="utf-8"))["capture"])
     found = {row.key: row for row in shards.load()}
-    fit, test = task.rows(data)
-    rows = [row for row in (*fit, *test) if row.id in found]
+    rows = [row for row in rows if row.id in found]
     depth = max(capture.lens_layers or (0,))
     layers = inner(tuple(capture.lens_layers or ()), int(depth))
     probes = (
@@ -82,7 +100,6 @@ def task_table(task: Task, data: Path, model: str | None = None) -> TaskTable | 
         evidence = as_evidence(asked, found[row.id].response, found[row.id].captured)
         signals.append([signal for probe in probes for signal in measure(probe, evidence)])
     grader = task.judge()
-    fitted = {row.id for row in fit}
     costs = [found[row.id].response.cost for row in rows]
     return TaskTable(
         task.name,
