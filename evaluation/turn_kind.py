@@ -64,7 +64,7 @@ def turn_kind(response: Response, refusal: str | None = None) -> TurnKind:
     if response.tool_calls:
         return TurnKind.TOOL_CALL
     text = response.text.strip()
-    if refusal is not None and _is_refusal_string(text, refusal):
+    if refusal is not None and not response.stopped_early and _is_refusal_string(text, refusal):
         return TurnKind.REFUSAL
     if response.truncated or len(text) > LONGEST_REFUSAL:
         return TurnKind.ANSWER

@@ -211,7 +211,7 @@ def _refit(
         drawn = generator.multinomial(number, np.full(number, 1.0 / number))[codes] * w
         if any(np.unique(y[rows & (drawn > 0.0)]).size < 2 for rows in (usable, np.ones_like(usable))):
             continue
-        slope, intercept = fit_coefficients(filled, y, drawn, logistic.C_)
+        slope, intercept = fit_coefficients(filled, y, drawn, logistic.C_, logistic.trust)
         coefficients.append(slope)
         intercepts.append(intercept)
         if isinstance(fusion, StackedFusion):

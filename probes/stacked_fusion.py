@@ -101,7 +101,9 @@ class StackedFusion(EnsembleFusion):
         slopes, intercepts = np.empty((len(numbers), z.shape[1])), np.empty(len(numbers))
         for place, fold in enumerate(numbers):
             held_out, train = folds == fold, folds != fold
-            slopes[place], intercepts[place] = fit_coefficients(z[train], y[train], w[train], self.logistic_.C_)
+            slopes[place], intercepts[place] = fit_coefficients(
+                z[train], y[train], w[train], self.logistic_.C_, self.logistic_.trust
+            )
             members = self._members(z[train], y[train], w[train], scores, strength, light=True)
             for column, name in enumerate(self.voices_):
                 if name != LOGISTIC:

@@ -17,17 +17,17 @@ FEWEST = 10
 PREFERENCE: tuple[str, ...] = (
     # Only in heads learned from the log: all that the artefact knew in one number, and what experience says.
     "head.log_odds",
-    "token.mean_logprob",
+    "token.sum_logprob",
     "recall.log_odds",
     "token.min_logprob",
     "prompt.top_logprob",
     "recall.repeat",
+    "token.mean_logprob",
     "token.mean_entropy",
     "token.mean_margin",
     "lens.log_rank.mean",
     "prompt.entropy",
     "token.first_logprob",
-    "token.sum_logprob",
 )
 """The order in which signals are taken when only three may be; signals not listed follow in the table's order.
 Fixed beforehand: choosing by looking at 10-24 labels would choose noise."""

@@ -165,7 +165,8 @@ class AnswerCourse:
 
     def _judge_after(self, evidence: Evidence) -> Decision:
         assessment = self.site.assessor.assess(evidence, Stage.AFTER, deadline=self.call.deadline)
-        if assessment.confidence is None and evidence.arm != ANSWER_ARM:
+        whole = evidence.response is not None and not evidence.response.stopped_early
+        if assessment.confidence is None and evidence.arm != ANSWER_ARM and whole:
             assessment = self._judge_by_chance(evidence.arm, assessment)
         if evidence.arm == ANSWER_ARM:
             self.base = assessment.confidence

@@ -93,6 +93,7 @@ def inside_probes(
             LensProbe(fast_layers, candidates=candidates),
             LensPools(fast_layers, candidates=candidates),
             LensDepth(fast_layers, candidates=candidates),
+            LensSimilarity(fast_layers, "rapidfuzz", candidates=candidates),
         ]
     if len(hidden_layers) >= FEWEST:
         probes.append(LayerConvergence(hidden_layers))

@@ -15,7 +15,7 @@ from demur.evaluation.metrics.registry import measure
 
 ISSUE, COMMAND, SEED = "confidence", "python benchmarks/confidence.py --data DATA", 7
 TASK_NAMES = ("triviaqa_gemma", "svamp_q05", "squad2_q05", "bfcl_q05", "ste_q05")
-FEWEST = 60
+FEWEST = 40
 """Rows to fit on and rows to test on that a task needs before it is measured."""
 MICE = "mice_rf_bertscore"
 PROBABILITIES = ("raw", "histogram", "kernel", "hallunox", MICE, "mice_lr_bertscore")

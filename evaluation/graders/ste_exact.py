@@ -14,19 +14,22 @@ _ACTION = re.compile(
     r"^[ \t]*Action:[ \t]*(?P<action>[^\n]+)\n\s*Action Input:[ \t]*(?P<input>.*)",
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
+_TAGGED = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+_FORMS = (("action", "action_input"), ("name", "arguments"))
 _AFTER_INPUT = re.compile(r"\s*(?:Observation:|Thought:|Action:|```|\Z)", re.IGNORECASE)
 
 
 class SteExactGrader:
     """Right iff action and parsed action input equal the gold call (STE's exact match, arXiv 2403.04746, 2504.20168).
 
-    Reads `{"action": ..., "action_input": ...}`, alone or as the only fenced block, or the first
+    Reads `{"action": ..., "action_input": ...}` or, as models write that are offered tools,
+    `{"name": ..., "arguments": ...}`, alone, as the only fenced block or the only `<tool_call>`, or the first
     `Action: ... / Action Input: ...` pair of a ReAct trace. The input may be an object or a string that holds one. Keys
     in any order; 1 equals 1.0; true, "1" and 1 all differ; a missing argument is wrong even where it has a default.
     """
 
     name = "ste_exact"
-    version = "1"
+    version = "2"
 
     def grade(self, response: str, answers: Sequence[str], row: Mapping[str, object]) -> bool:
         """Compare.
@@ -52,7 +55,7 @@ def _read_call(response: str) -> tuple[str, Any] | None:
     call = _from_object(response)
     if call is not None:
         return call
-    blocks = fenced(response)
+    blocks = _TAGGED.findall(response) or fenced(response)
     if len(blocks) == 1 and (call := _from_object(blocks[0])) is not None:
         return call
     match = _ACTION.search(response)
@@ -72,11 +75,11 @@ def _from_object(text: str) -> tuple[str, Any] | None:
         return None
     if (
         not isinstance(value, dict)
-        or value.keys() != {"action", "action_input"}
-        or not isinstance(value["action"], str)
+        or (keys := next((keys for keys in _FORMS if value.keys() == set(keys)), None)) is None
+        or not isinstance(value[keys[0]], str)
     ):
         return None
-    return value["action"].strip(), _unwrapped(value["action_input"])
+    return value[keys[0]].strip(), _unwrapped(value[keys[1]])
 
 
 def _unwrapped(given: Any) -> Any:

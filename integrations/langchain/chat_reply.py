@@ -15,7 +15,8 @@ from langchain_core.messages.tool import ToolCallChunk, invalid_tool_call, tool_
 from langchain_core.utils.json import parse_partial_json
 
 from ...core.protocols import Generation
-from ...core.response import TokenTrace, ToolCall
+from ...core.response import Response, TokenTrace, ToolCall
+from ..models.langchain import STOPPED_EARLY
 from .call_json import BrokenCall, WrittenCall
 from .tool_text import ToolText, certain_content, read_tool_text
 
@@ -93,8 +94,12 @@ class Reply:
                 broken.append(
                     invalid_tool_call(name=found.name, args=_not_mended(found.text), id=fresh, error=found.error)
                 )
-        reason = "length" if response.truncated else "tool_calls" if calls else "stop"
-        metadata: dict[str, Any] = {"model_name": response.model, "finish_reason": reason}
+        metadata: dict[str, Any] = {
+            "model_name": response.model,
+            "finish_reason": _finish_reason(response, bool(calls)),
+        }
+        if response.stopped_early:
+            metadata[STOPPED_EARLY] = response.stopped_early
         if response.trace is not None:
             metadata["logprobs"] = openai_logprobs(response.trace, ends)
         proposed = tuple(ToolCall(id=call["id"], name=call["name"], arguments=call["args"]) for call in calls)
@@ -164,6 +169,12 @@ def openai_logprobs(trace: TokenTrace, ends: frozenset[int]) -> dict[str, Any]:
             | {"top_logprobs": [_token(token.token, token.logprob) for token in top]}
         )
     return {"content": content}
+
+
+def _finish_reason(response: Response, calls: bool) -> str:
+    if response.truncated:
+        return STOPPED_EARLY if response.stopped_early else "length"
+    return "tool_calls" if calls else "stop"
 
 
 def _token(token: str, logprob: float | None) -> dict[str, Any]:

@@ -224,5 +224,6 @@ def call_response(generation: Generation, message: AIMessage, call: Any, *, coun
         cost=generation.response.cost if counts else Cost(),
         model=generation.response.model,
         truncated=generation.response.truncated,
+        stopped_early=generation.response.stopped_early,
     )
     return response, None if local is None else local.captured

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, BaseMessage
 
-_TRUNCATED = {"length", "max_tokens", "MAX_TOKENS"}
+STOPPED_EARLY = "stopped_early"
+"""Finish reason of an answer that was given up while it was written, and the key under which the reason stands."""
+
+_TRUNCATED = {"length", "max_tokens", "MAX_TOKENS", STOPPED_EARLY}
 
 # What LangChain's standard parameters leave out, under the names that clients use.
 _DECODING = (
@@ -208,6 +211,7 @@ def response_of(
         ),
         model=name or str(metadata.get("model_name") or metadata.get("model") or "unknown"),
         truncated=isinstance(reason, str) and reason in _TRUNCATED,
+        stopped_early=str(metadata.get(STOPPED_EARLY) or reason) if reason == STOPPED_EARLY else "",
     )
 
 

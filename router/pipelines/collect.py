@@ -179,11 +179,12 @@ class Collector:
 def full_capture(model: Model) -> CaptureRequest:
     """What is worth reading off this model when fitting: nothing off a black box, chosen layers off a white one.
 
-    Vectors at half depth, three quarters and the end; the lens at every second layer of the upper two thirds.
+    Vectors at half depth, three quarters and the end; the fast lens at every second layer of the upper two thirds (as
+    good as the exact one and nearly free, docs/results.md); the question's own likelihood.
     """
     depth = getattr(model, "layer_count", None)
     if Need.HIDDEN_STATES not in model.provides or depth is None:
         return CaptureRequest()
     hidden = tuple(sorted({depth // 2, (3 * depth) // 4, depth}))
     lens = tuple(layer for layer in range(depth // 3, depth) if (depth - layer) % 2 == 0)
-    return CaptureRequest(hidden_layers=hidden, lens_layers=(*lens, depth))
+    return CaptureRequest(hidden_layers=hidden, fast_lens_layers=(*lens, depth), question_logprobs=True)

@@ -22,8 +22,13 @@ from ..assessor import measure
 from .evidence_cache import CollectedRow
 from .rows import GradedRow
 
-BUILT_IN = ("token.", "prompt.", "lens.", "hidden.", "grounding.")
-"""What the names of Demur's own signals begin with; a row's own signals must be called something else."""
+BUILT_IN = (
+    *("token.", "trajectory.", "prefix.", "prompt.", "question."),
+    *("lens.", "fast_lens.", "prompt_lens.", "mice.", "fast_mice.", "convergence.", "semantic."),
+    *("hidden.", "prompt_last.", "answer_mean.", "answer_last.", "answer_text."),
+    *("grounding.", "evidence.", "samples.", "recall.", "head."),
+)
+"""What the names of Demur's own signals and vectors begin with; a row's own signals must be called something else."""
 
 
 @dataclass(frozen=True)

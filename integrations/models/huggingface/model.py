@@ -323,7 +323,7 @@ class HuggingFaceModel:
         documents: Sequence[Document] = (),
     ) -> tuple[Response, ...]:
         """`count` independent answers at a temperature, for signals that compare answers with each other."""
-        model = self.with_decoding(do_sample=True, temperature=temperature, seed=seed)
+        model = self.with_decoding(do_sample=True, temperature=temperature, seed=seed, early_stop=None)
         generations = model.generate_batch([call] * count, documents=[documents] * count)
         return tuple(generation.response for generation in generations)
 

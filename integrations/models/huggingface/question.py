@@ -79,15 +79,16 @@ class QuestionReader:
         return found[0] if found else None
 
 
-def question_span(tokenizer: Any, prompt: str, question: str, *, special: bool) -> Question:
+def question_span(tokenizer: Any, prompt: str, question: str, *, special: bool, tail: int = 0) -> Question:
     """The tokens of `prompt` that write its last occurrence of `question`; None where it is not there, or where the
     tokenizer does not tell where its tokens stand.
 
     Args:
         special: the tokenizer puts its own control tokens around the text.
+        tail: characters at the end of the prompt that are the template's: an "A" asked about is not that of "A:".
     """
     wanted = question.strip()
-    begin = prompt.rfind(wanted) if wanted else -1
+    begin = prompt.rfind(wanted, 0, len(prompt) - tail) if wanted else -1
     if begin < 0 or not getattr(tokenizer, "is_fast", False):
         return None
     encoded = tokenizer(prompt, add_special_tokens=special, return_offsets_mapping=True, verbose=False)

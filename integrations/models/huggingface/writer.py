@@ -101,4 +101,26 @@ class PromptWriter:
     def question(self, call: Call, documents: Sequence[Document]) -> Question:
         """Where the newest question's tokens are in the prompt."""
         asked, _ = cleaned(call, (), self._special)
-        return question_span(self.tokenizer, self.text(call, documents), asked.question, special=not self.chats)
+        prompt, question = self.text(call, documents), asked.question.strip()
+        if not question:
+            return None
+        # What stays the same at the end of the prompt when something else is asked is the template's.
+        other = self.text(_asking(asked, "x" if question[-1] != "x" else "y", call.tools), documents)
+        tail = _same_ending(prompt, other)
+        return question_span(self.tokenizer, prompt, question, special=not self.chats, tail=tail)
+
+
+def _asking(call: Call, question: str, tools: Sequence[Any]) -> Call:
+    """The same conversation with another newest question."""
+    messages = list(call.messages)
+    last = max(place for place, message in enumerate(messages) if message.role == "user")
+    messages[last] = messages[last].model_copy(update={"content": question})
+    return call.model_copy(update={"messages": tuple(messages), "tools": tuple(tools)})
+
+
+def _same_ending(one: str, other: str) -> int:
+    """Length of the longest ending that two texts share."""
+    count = 0
+    while count < min(len(one), len(other)) and one[-1 - count] == other[-1 - count]:
+        count += 1
+    return count
