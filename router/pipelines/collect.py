@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core.call import Call
 from ...core.decision import Stage
-from ...core.errors import BadInput, PromptTooLong
+from ...core.errors import BadInput, ConfigurationError, PromptTooLong
 from ...core.evidence import CaptureRequest, Document, Evidence, Need
 from ...core.protocols import Generation, Model, Probe
 from ...core.record import content_hash
@@ -91,6 +91,7 @@ class Collector:
 
         Raises:
             BadInput: a question cannot be put to this model; the message names the row.
+            ConfigurationError: an answer was stopped early by a rule of the model's.
             ModelError: the model failed. What was collected before is kept.
         """
         known = self.cache.load()
@@ -145,6 +146,12 @@ class Collector:
     def _row(
         self, row: QuestionRow, call: Call, documents: tuple[Document, ...], generation: Generation
     ) -> CollectedRow:
+        if generation.response.stopped_early:
+            # Not one of the model's answers; and what is cached does not say under which rule it was asked.
+            raise ConfigurationError(
+                f"row {row.id!r}: the answer was stopped early ({generation.response.stopped_early}); collect from a "
+                "model without `early_stop`: model.with_decoding(early_stop=None)"
+            )
         evidence = Evidence(
             call=call,
             response=generation.response,

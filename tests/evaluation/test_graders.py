@@ -208,3 +208,21 @@ def test_the_judges_error_is_measured(scripted_judge):
 
 def test_the_judges_version_names_its_model(scripted_judge):
     assert "abc" in get_grader("llm_judge", model=scripted_judge([])).version
+
+
+@pytest.mark.parametrize(
+    ("response", "right"),
+    [
+        ('{"name": "add_date", "arguments": {"days": 90, "date": "2022-10-14"}}', True),
+        ('```json\n{"name": "add_date", "arguments": {"date": "2022-10-14", "days": 90}}\n```', True),
+        ('<tool_call>\n{"name": "add_date", "arguments": {"date": "2022-10-14", "days": 90}}\n</tool_call>', True),
+        ('{"name": "add_date", "arguments": {"date": "2022-10-14", "days": "90"}}', False),
+        ('{"name": "add_days", "arguments": {"date": "2022-10-14", "days": 90}}', False),
+        ('{"name": "add_date", "arguments": {"date": "2022-10-14", "days": 90}, "id": 1}', False),
+        ('{"name": "add_date", "action_input": {"date": "2022-10-14", "days": 90}}', False),
+        ('<tool_call>{"name": "a", "arguments": {}}</tool_call><tool_call>{"name": "b"}</tool_call>', False),
+    ],
+)
+def test_ste_reads_calls_as_models_write_them_that_are_offered_tools(response, right):
+    gold = json.dumps({"action": "add_date", "action_input": json.dumps({"date": "2022-10-14", "days": 90})})
+    assert get_grader("ste_exact").grade(response, [gold], {"id": "r"}) is right

@@ -59,7 +59,7 @@ def artefact_folder(fact_world, tmp_path_factory):
         data=graded.data,
         top_k=5,
         hidden_layers=capture.hidden_layers,
-        lens_layers=inner(capture.lens_layers, model.layer_count),
+        fast_lens_layers=inner(capture.fast_lens_layers, model.layer_count),
     )
     assert "answer_last.L2" in heads["answer/after"].hidden_names
     assert "prompt_last.L2" in heads["answer/before"].hidden_names

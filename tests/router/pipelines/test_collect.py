@@ -127,9 +127,9 @@ def test_captures_follow_the_depth(scripted: Scripted) -> None:
     model = scripted()
     capture = full_capture(model)
     assert capture.hidden_layers == (2, 3, 4)
-    assert capture.lens_layers == (2, 4)
-    assert inner(capture.lens_layers, 4) == (2,)
+    assert capture.fast_lens_layers == (2, 4) and capture.lens_layers is None
+    assert inner(capture.fast_lens_layers, 4) == (2,)
     assert full_capture(scripted(white_box=False)) == CaptureRequest()
     read = [{probe.name for probe in probes_for(each, capture)} for each in (scripted(white_box=False), model)]
-    assert "lens" not in read[0] and "token" in read[0]
-    assert read[0] | {"lens"} <= read[1]
+    assert "fast_lens" not in read[0] and "token" in read[0]
+    assert read[0] | {"fast_lens"} <= read[1]

@@ -57,10 +57,33 @@ def test_without_any_log_probabilities_there_are_no_token_columns() -> None:
     assert graded_table([graded_row(signals={"votes": 1.0}, logprobs=[])]).table.names == ("votes",)
 
 
-@pytest.mark.parametrize("name", ["token.mean_logprob", "prompt.entropy", "lens.kl.L3", "hidden.x", "grounding.recall"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("token.mean_logprob", "prompt.entropy", "lens.kl.L3", "hidden.x", "grounding.recall", "trajectory.tail"),
+        *("prefix.last", "fast_lens.kl.L3", "prompt_lens.kl.L3", "mice.L3", "convergence.raw", "semantic.prompt_last.L3"),
+        *("evidence.entailment", "samples.contradiction", "recall.log_odds", "question.minilm", "head.log_odds"),
+    ],
+)
 def test_a_signal_named_like_a_built_in_one_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match=r"row 'r': signal .* rename it"):
         graded_table([graded_row(signals={name: 1.0})])
+
+
+def test_every_signal_of_demurs_own_is_known_as_such() -> None:
+    probes: list[Any] = [
+        *text_and_token_probes(),
+        *inside_probes((1, 2, 3), fast_layers=(1, 2, 3), candidates=5, hidden_layers=(1, 2, 3, 4)),
+        SemanticAlignment("prompt_last.L4", "question.minilm"),
+        ConcatenatedStates("prompt_last", (1, 2)),
+    ]
+    names = {name for probe in probes for name in probe.signal_names}
+    names |= {*Contradiction.signal_names, LOG_ODDS, MASS, REPEAT, ARTEFACT_SCORE}
+    assert len(names) > 60
+    assert [name for name in sorted(names) if not name.startswith(BUILT_IN)] == []
+    # No prefix stands there for nothing.
+    named = {name.partition(".")[0] + "." for name in names}
+    assert set(BUILT_IN) - named == {"question.", "prompt_last.", "answer_mean.", "answer_last.", "answer_text."}
 
 
 def test_near_duplicates_share_a_group_and_the_hash_names_the_data() -> None:
