@@ -29,8 +29,9 @@ from tables import task_table  # noqa: E402
 from task_report import report_of  # noqa: E402
 from tasks import TASKS  # noqa: E402
 
+from demur.core.errors import NotEnoughLabels  # noqa: E402
+
 console = Console()
-ALSO = "qwen-1.5b"
 
 
 def main() -> None:
@@ -55,7 +56,12 @@ def measure_all(data: Path) -> None:
         if whole is None or min(fit, test) < FEWEST:
             figures += of_task(name, f"{told}; {FEWEST} of each are needed")
             continue
-        scored[name] = score(whole)
+        try:
+            scored[name] = score(whole)
+        except NotEnoughLabels as error:
+            console.print(f"{name}: {error}")
+            figures += of_task(name, f"{told}, of which {error}")
+            continue
         figures += of_task(name, scored[name])
         tables.append(report_of(task, whole, scored[name], planned=(task.fit, task.test)))
     figures += of_pools(scored)

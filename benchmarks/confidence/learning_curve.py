@@ -11,7 +11,7 @@ from demur.core.errors import DemurError
 from demur.evaluation.metrics.auroc import auroc
 
 SIZES = (25, 50, 100, 200, 400, 800, 1500)
-REPEATS = 3
+REPEATS = 2
 
 
 def learning_curve(

@@ -52,6 +52,9 @@ def fit(
     fusion: Annotated[
         str, typer.Option(help="how signals are fused: auto, logistic, forest, boosted or stacked")
     ] = "auto",
+    lens: Annotated[
+        str, typer.Option(help="how inner layers are viewed: fast (few tokens), exact (all of them), or both")
+    ] = "fast",
     calibrator: Annotated[
         str | None, typer.Option(help="by name, such as venn_abers; default: the simplest that is good enough")
     ] = None,
@@ -62,6 +65,7 @@ def fit(
 ) -> None:
     """Fit an artefact on questions that the model answers now, or on responses that were graded before."""
     from ...probes.artefact_files import check_target
+    from ...router.pipelines.collect import check_lens
     from ...router.pipelines.fit import check_fusion, extractor_of, fit_artefact
     from ...router.pipelines.gather import are_graded, check_rows, gather, make_grader
     from ...router.pipelines.grade import GIVEN, grader_key
@@ -71,6 +75,7 @@ def fit(
 
     check_target(out, overwrite)
     check_fusion(fusion, calibrator)
+    check_lens(lens)
     rows = read_rows(data, limit=limit, seed=seed)
     by_hand = are_graded(rows)
     if not by_hand:
@@ -80,7 +85,7 @@ def fit(
     answering = answering_model(model, prompt, system, max_new_tokens, grader=grader, refusal=refusal)
     with progress_bar("asking") as progress:
         shown = None if by_hand else read_passages(data, passages)
-        graded = gather(rows, answering, judge, evidence_folder(cache), passages=shown, progress=progress)
+        graded = gather(rows, answering, judge, evidence_folder(cache), passages=shown, progress=progress, lens=lens)
     artefact = fit_artefact(
         graded,
         task=task,

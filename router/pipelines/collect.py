@@ -183,15 +183,42 @@ class Collector:
         return signals
 
 
-def full_capture(model: Model) -> CaptureRequest:
+LENSES = ("fast", "exact", "both")
+
+
+def check_lens(lens: str) -> None:
+    """Is there such a lens? Asked before a model is.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    if lens not in LENSES:
+        raise ConfigurationError(f"lens {lens!r} is none of {', '.join(LENSES)}")
+
+
+def full_capture(model: Model, lens: str = "fast") -> CaptureRequest:
     """What is worth reading off this model when fitting: nothing off a black box, chosen layers off a white one.
 
-    Vectors at half depth, three quarters and the end; the fast lens at every second layer of the upper two thirds (as
-    good as the exact one and nearly free, docs/results.md); the question's own likelihood.
+    Vectors at half depth, three quarters and the end; the lens at every second layer of the upper two thirds; the
+    question's own likelihood.
+
+    Args:
+        lens: "fast" (as good as the exact one and nearly free, docs/results.md), "exact" (then of the prompt, too), or
+            "both".
+
+    Raises:
+        ConfigurationError: no such lens.
     """
+    check_lens(lens)
     depth = getattr(model, "layer_count", None)
     if Need.HIDDEN_STATES not in model.provides or depth is None:
         return CaptureRequest()
     hidden = tuple(sorted({depth // 2, (3 * depth) // 4, depth}))
-    lens = tuple(layer for layer in range(depth // 3, depth) if (depth - layer) % 2 == 0)
-    return CaptureRequest(hidden_layers=hidden, fast_lens_layers=(*lens, depth), question_logprobs=True)
+    layers = (*(layer for layer in range(depth // 3, depth) if (depth - layer) % 2 == 0), depth)
+    return CaptureRequest(
+        hidden_layers=hidden,
+        lens_layers=None if lens == "fast" else layers,
+        fast_lens_layers=None if lens == "exact" else layers,
+        prompt_lens=lens != "fast",
+        question_logprobs=True,
+    )

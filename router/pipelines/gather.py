@@ -68,11 +68,11 @@ def make_grader(name: str | None, refusal: str | None = None) -> VersionedGrader
     return get_grader(chosen) if refusal is None else get_grader(chosen, refusal=refusal)
 
 
-def capture_of(model: Model, binding: Binding | None) -> CaptureRequest:
+def capture_of(model: Model, binding: Binding | None, lens: str = "fast") -> CaptureRequest:
     """What to read off the model: all that is worth it when fitting, and the same again when evaluating."""
     depth = getattr(model, "layer_count", None)
     if binding is None or Need.HIDDEN_STATES not in model.provides or depth is None:
-        return full_capture(model)
+        return full_capture(model, lens)
     return binding.capture(depth)
 
 
@@ -86,12 +86,14 @@ def gather(
     passages: Mapping[str, str] | None = None,
     progress: Progress = silent,
     batch_size: int = 16,
+    lens: str = "fast",
 ) -> GradedTable:
     """A table with signals and grades.
 
     Args:
         model, grader: for questions; graded rows need neither.
         passages: texts that rows name by `meta.passage_id`.
+        lens: see `full_capture`; an artefact's binding knows its own.
         binding: of the artefact that will be evaluated, so that the same is captured; None when fitting.
 
     Raises:
@@ -104,7 +106,7 @@ def gather(
     questions = [row for row in rows if isinstance(row, QuestionRow)]
     if model is None or grader is None:
         raise BadInput(f"{len(questions)} questions need a model to ask and a grader")
-    capture = capture_of(model, binding)
+    capture = capture_of(model, binding, lens)
     collector = Collector(model, probes_for(model, capture), capture, cache_folder, batch_size=batch_size)
     collected = collector.collect(questions, passages=passages, progress=progress)
     return collected_table(collected, grade_rows(questions, collected, grader))

@@ -89,7 +89,7 @@ async def test_what_is_answered_is_righter_than_the_model(fact_world, artefact_f
     assert {round_.decision.stage for run in runs for round_ in run.rounds} == {Stage.BEFORE, Stage.AFTER}
     confidences = [run.rounds[-1].confidence for run in runs]
     assert all(confidence is not None and not confidence.is_prior for confidence in confidences)
-    assert any(part.signal.startswith("lens.") for each in confidences if each for part in each.contributions)
+    assert any(part.signal.startswith("fast_lens.") for each in confidences if each for part in each.contributions)
     assert any(signal.name == "token.mean_logprob" and signal.available for signal in runs[0].rounds[-1].signals) or (
         runs[0].rounds[-1].decision.stage is Stage.BEFORE
     )

@@ -21,7 +21,11 @@ def test_fusion_and_calibrator_are_chosen_by_name(demur: Run, write: Any, tmp_pa
     assert ran.code == 0, ran.err
     head = Artefact.load(tmp_path / "a").heads["answer/after"]
     assert (head.fusion.method, head.calibrator.name) == ("boosted", "venn_abers")
-    for option, value, told in (("--fusion", "magic", "logistic"), ("--calibrator", "magic", "isotonic")):
+    for option, value, told in (
+        ("--fusion", "magic", "logistic"),
+        ("--lens", "magic", "exact"),
+        ("--calibrator", "magic", "isotonic"),
+    ):
         ran = demur("fit", "--data", data, "--out", tmp_path / "b", option, value)
         assert ran.code == 2 and "magic" in ran.err and told in ran.err
         assert not (tmp_path / "b").exists()

@@ -10,9 +10,11 @@ import pytest
 
 from demur.core.call import Call
 from demur.core.decision import Stage
-from demur.core.errors import ConfigurationError
+from demur.core.errors import ConfigurationError, ModelError
 from demur.core.evidence import CaptureRequest, Evidence
 from demur.core.response import Response
+from demur.core.turn import TurnKind
+from demur.evaluation.turn_kind import turn_kind
 from demur.probes.prefix_confidence import EarlyStop, StopVerdict
 from demur.probes.prefix_positions import Positions
 from demur.probes.prompt_statistics import PromptStatistics
@@ -87,6 +89,33 @@ def test_the_rule_of_prefix_confidence(hugging: Any) -> None:
     assert not never.stopped_early and len(never.trace.ids) == 8
     at_once = ours.with_decoding(early_stop=EarlyStop(0.0, positions)).generate(CALLS[0]).response
     assert len(at_once.trace.ids) == 2 and "confidence after 2 tokens" in at_once.stopped_early
+
+
+def test_samples_are_whole(hugging: Any) -> None:
+    rule = After(None, 1)
+    ours = hugging("llama", max_new_tokens=4).with_decoding(early_stop=rule)
+    for response in ours.sample(CALLS[0], 2, seed=1):
+        assert not response.stopped_early
+    assert rule.told == []
+
+
+def test_what_reads_like_a_refusal_so_far_is_none() -> None:
+    refusal = "I do not know."
+    assert turn_kind(Response(text=refusal, truncated=True), refusal) is TurnKind.REFUSAL
+    stopped = Response(text=refusal, truncated=True, stopped_early="no use")
+    assert turn_kind(stopped, refusal) is TurnKind.ANSWER
+
+
+def test_a_rule_that_raises_is_a_failed_model(hugging: Any) -> None:
+    class Broken:
+        def begin(self) -> Any:
+            def hook(*_: Any, **__: Any) -> StopVerdict:
+                raise ValueError("broken rule")
+
+            return hook
+
+    with pytest.raises(ModelError, match="broken rule"):
+        hugging("llama").with_decoding(early_stop=Broken()).generate(CALLS[0])
 
 
 def test_an_assistant_model_and_a_rule_do_not_go_together(hugging: Any, tiny_model: Any) -> None:

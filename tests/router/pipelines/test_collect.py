@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from demur.core.decision import Stage
-from demur.core.errors import BadInput, ModelError
+from demur.core.errors import BadInput, ConfigurationError, ModelError
 from demur.core.evidence import CaptureRequest, Document, Evidence, Need
 from demur.core.signal import Signal
 from demur.router.pipelines.collect import (
@@ -92,6 +93,22 @@ def test_the_row_that_cannot_be_asked_is_named(scripted: Scripted, questions: Ro
     assert repr("../[red]x\x1b") in str(caught.value)
 
 
+def test_an_answer_that_was_stopped_early_is_not_collected(scripted: Scripted, questions: Rows, tmp_path: Path) -> None:
+    model, rows = scripted(), questions(3)
+    ask_all = model.generate_batch
+
+    def stopped(calls: Any, **options: Any) -> Any:
+        first, *others = ask_all(calls, **options)
+        ended = first.response.model_copy(update={"stopped_early": "no use", "truncated": True})
+        return [replace(first, response=ended), *others]
+
+    model.generate_batch = stopped
+    with pytest.raises(ConfigurationError, match=r"row '.*stopped early \(no use\).*early_stop=None"):
+        collector(model, tmp_path).collect(rows)
+    model.generate_batch = ask_all
+    assert plain(collector(model, tmp_path).collect(rows)) == plain(collector(scripted(), tmp_path / "b").collect(rows))
+
+
 def test_a_probe_that_raises_is_a_missing_signal(scripted: Scripted, questions: Rows, tmp_path: Path) -> None:
     class Broken:
         name, needs, stage, cost_rank = "broken", frozenset({Need.TEXT}), Stage.AFTER, 0
@@ -130,6 +147,11 @@ def test_captures_follow_the_depth(scripted: Scripted) -> None:
     assert capture.fast_lens_layers == (2, 4) and capture.lens_layers is None
     assert inner(capture.fast_lens_layers, 4) == (2,)
     assert full_capture(scripted(white_box=False)) == CaptureRequest()
+    exact, both = full_capture(model, "exact"), full_capture(model, "both")
+    assert (exact.lens_layers, exact.fast_lens_layers, exact.prompt_lens) == ((2, 4), None, True)
+    assert (both.lens_layers, both.fast_lens_layers) == ((2, 4), (2, 4))
+    with pytest.raises(ConfigurationError, match="both"):
+        full_capture(model, "magic")
     read = [{probe.name for probe in probes_for(each, capture)} for each in (scripted(white_box=False), model)]
     assert "fast_lens" not in read[0] and "token" in read[0]
     assert read[0] | {"fast_lens"} <= read[1]

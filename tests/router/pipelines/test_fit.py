@@ -15,14 +15,20 @@ from demur.core.decision import Route, Stage
 from demur.core.errors import ArtefactMismatch, BadInput, ConfigurationError, NotEnoughLabels
 from demur.core.protocols import Fingerprint
 from demur.evaluation.graders.registry import get_grader
+from demur.memory.recall_probe import LOG_ODDS, MASS, REPEAT
 from demur.probes.artefact import Artefact
+from demur.probes.concatenated_states import ConcatenatedStates
+from demur.probes.contradiction import ContradictionProbe
+from demur.probes.semantic_alignment import SemanticAlignment
+from demur.router.learning.relearn import ARTEFACT_SCORE
 from demur.router.pipelines.evidence_cache import CollectedRow
 from demur.router.pipelines.fit import extractor_of, fit_artefact, with_arm
 from demur.router.pipelines.gather import check_rows, gather, make_grader
 from demur.router.pipelines.grade import GIVEN, grade_rows, grader_key
 from demur.router.pipelines.report import fit_report
 from demur.router.pipelines.rows import GradedRow, QuestionRow
-from demur.router.pipelines.table import GradedTable, collected_table, graded_table
+from demur.router.pipelines.table import BUILT_IN, GradedTable, collected_table, graded_table
+from demur.router.probe_set import inside_probes, text_and_token_probes
 
 Graded = Callable[..., list[GradedRow]]
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -61,7 +67,14 @@ def test_without_any_log_probabilities_there_are_no_token_columns() -> None:
     "name",
     [
         *("token.mean_logprob", "prompt.entropy", "lens.kl.L3", "hidden.x", "grounding.recall", "trajectory.tail"),
-        *("prefix.last", "fast_lens.kl.L3", "prompt_lens.kl.L3", "mice.L3", "convergence.raw", "semantic.prompt_last.L3"),
+        *(
+            "prefix.last",
+            "fast_lens.kl.L3",
+            "prompt_lens.kl.L3",
+            "mice.L3",
+            "convergence.raw",
+            "semantic.prompt_last.L3",
+        ),
         *("evidence.entailment", "samples.contradiction", "recall.log_odds", "question.minilm", "head.log_odds"),
     ],
 )
@@ -73,12 +86,12 @@ def test_a_signal_named_like_a_built_in_one_is_refused(name: str) -> None:
 def test_every_signal_of_demurs_own_is_known_as_such() -> None:
     probes: list[Any] = [
         *text_and_token_probes(),
-        *inside_probes((1, 2, 3), fast_layers=(1, 2, 3), candidates=5, hidden_layers=(1, 2, 3, 4)),
+        *inside_probes((1, 2, 3), fast_layers=(1, 2, 3), candidates=5, hidden_layers=(1, 2, 3, 4, 5)),
         SemanticAlignment("prompt_last.L4", "question.minilm"),
         ConcatenatedStates("prompt_last", (1, 2)),
     ]
     names = {name for probe in probes for name in probe.signal_names}
-    names |= {*Contradiction.signal_names, LOG_ODDS, MASS, REPEAT, ARTEFACT_SCORE}
+    names |= {*ContradictionProbe.signal_names, LOG_ODDS, MASS, REPEAT, ARTEFACT_SCORE}
     assert len(names) > 60
     assert [name for name in sorted(names) if not name.startswith(BUILT_IN)] == []
     # No prefix stands there for nothing.
