@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .base import Calibrator, Floats, checked_rows, checked_scores, number, sigmoid, slope
-from .beta import log_parts
+from .base import checked_rows
+from .beta import Beta, log_parts
 from .likelihood import fit_logistic
 
 _MOST = 50.0
 _PRECISION = 1.0
 
 
-class Dirichlet(Calibrator):
+class Dirichlet(Beta):
     """logit p = a ln q - b ln(1 - q) + c, q = sigmoid(score), drawn towards q itself (a = b = 1, c = 0).
 
     With two classes the paper's map is that of beta calibration, and its off-diagonal penalty (ODIR) reaches the
@@ -27,11 +26,6 @@ class Dirichlet(Calibrator):
 
     name: ClassVar[str] = "dirichlet"
     complexity: ClassVar[int] = 4
-
-    def __init__(self) -> None:
-        self.a_ = 1.0
-        self.b_ = 1.0
-        self.c_ = 0.0
 
     def fit(self, scores: ArrayLike, correct: ArrayLike, weights: ArrayLike | None = None) -> Self:
         x, y, w = checked_rows(scores, correct, weights)
@@ -48,17 +42,3 @@ class Dirichlet(Calibrator):
         )
         self.a_, self.b_, self.c_ = (float(value) for value in theta)
         return self
-
-    def predict(self, scores: ArrayLike) -> Floats:
-        right, wrong = log_parts(checked_scores(scores))
-        return sigmoid(self.a_ * right + self.b_ * wrong + self.c_)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "a": self.a_, "b": self.b_, "c": self.c_}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        calibrator = cls()
-        calibrator.a_, calibrator.b_ = slope(data, "a"), slope(data, "b")
-        calibrator.c_ = number(data, "c")
-        return calibrator

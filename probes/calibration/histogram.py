@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from .base import Calibrator, Floats, checked_rows, checked_scores
-from .steps import bin_sums, equal_mass_edges, rising, rising_edges, rising_values
+from .base import checked_rows
+from .steps import StepCalibrator, bin_sums, equal_mass_edges, rising
 
 _BINS, _ROWS_A_BIN = 15, 20
 _PULL = 2.0
 
 
-class Histogram(Calibrator):
+class Histogram(StepCalibrator):
     """The share of right rows in each of up to 15 bins of equal mass, at least 20 rows each.
 
     Deviations from the paper: a bin's share is drawn towards that of all rows by 2 pseudo-rows, so that a pure bin does
@@ -26,10 +24,6 @@ class Histogram(Calibrator):
     name: ClassVar[str] = "histogram"
     complexity: ClassVar[int] = 8
 
-    def __init__(self) -> None:
-        self.edges_: Floats = np.zeros(0)
-        self.values_: Floats = np.full(1, 0.5)
-
     def fit(self, scores: ArrayLike, correct: ArrayLike, weights: ArrayLike | None = None) -> Self:
         x, y, w = checked_rows(scores, correct, weights)
         present = w > 0.0
@@ -39,16 +33,3 @@ class Histogram(Calibrator):
         rate = (float(w @ y) + 0.5) / (float(w.sum()) + 1.0)
         self.values_ = rising((right + _PULL * rate) / (mass + _PULL), mass)
         return self
-
-    def predict(self, scores: ArrayLike) -> Floats:
-        return self.values_[np.searchsorted(self.edges_, checked_scores(scores), side="right")]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "edges": self.edges_.tolist(), "values": self.values_.tolist()}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        calibrator = cls()
-        calibrator.edges_ = rising_edges(data)
-        calibrator.values_ = rising_values(data, "values", calibrator.edges_.size + 1)
-        return calibrator

@@ -8,6 +8,7 @@ from typing import Any
 from ...core.errors import BadInput, ConfigurationError
 from .base import Calibrator
 from .beta import Beta
+from .cross_venn_abers import CrossVennAbers
 from .dirichlet import Dirichlet
 from .histogram import Histogram
 from .identity import Identity
@@ -32,6 +33,7 @@ CALIBRATORS: dict[str, type[Calibrator]] = {
         ScalingBinning,
         Histogram,
         VennAbers,
+        CrossVennAbers,
         Isotonic,
     )
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...core.errors import BadInput
-from .base import Floats
+from .base import Calibrator, Floats, checked_scores
 
 
 def equal_mass_edges(scores: Floats, weights: Floats, bins: int) -> Floats:
@@ -65,3 +66,29 @@ def rising_values(data: Mapping[str, Any], key: str, size: int) -> Floats:
     if values.size == 0 or (np.diff(values) < 0.0).any() or values[0] < 0.0 or values[-1] > 1.0:
         raise BadInput(f"stored calibrator {data.get('name')!r}: {key} must rise within [0, 1]")
     return values
+
+
+class StepCalibrator(Calibrator):
+    """The same probability for all scores of a bin.
+
+    Attributes (after `fit`):
+        edges_: rising, between the bins; a score at an edge lies above it.
+        values_: one more than edges, rising within [0, 1].
+    """
+
+    def __init__(self) -> None:
+        self.edges_: Floats = np.zeros(0)
+        self.values_: Floats = np.full(1, 0.5)
+
+    def predict(self, scores: ArrayLike) -> Floats:
+        return self.values_[np.searchsorted(self.edges_, checked_scores(scores), side="right")]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "edges": self.edges_.tolist(), "values": self.values_.tolist()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        calibrator = cls()
+        calibrator.edges_ = rising_edges(data)
+        calibrator.values_ = rising_values(data, "values", calibrator.edges_.size + 1)
+        return calibrator

@@ -29,7 +29,8 @@ class VennAbers(Calibrator):
     name: ClassVar[str] = "venn_abers"
     complexity: ClassVar[int] = 9
 
-    def __init__(self) -> None:
+    def __init__(self, cells: int = _CELLS) -> None:
+        self.cells = cells
         self.edges_: Floats = np.zeros(0)
         self.low_: Floats = np.zeros(1)
         self.high_: Floats = np.ones(1)
@@ -39,8 +40,8 @@ class VennAbers(Calibrator):
         present = w > 0.0
         x, y, w = x[present], y[present], w[present]
         distinct = np.unique(x)
-        if distinct.size > _CELLS:
-            self.edges_ = equal_mass_edges(x, w, _CELLS)
+        if distinct.size > self.cells:
+            self.edges_ = equal_mass_edges(x, w, self.cells)
         else:
             # A cell for each score: a new one between two goes with the nearer.
             self.edges_ = (distinct[1:] + distinct[:-1]) / 2.0

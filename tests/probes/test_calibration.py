@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from demur.core.errors import BadInput, ConfigurationError
 from demur.probes.calibration.base import logit, sigmoid
 from demur.probes.calibration.beta import Beta
+from demur.probes.calibration.cross_venn_abers import CrossVennAbers
 from demur.probes.calibration.dirichlet import Dirichlet
 from demur.probes.calibration.histogram import Histogram
 from demur.probes.calibration.identity import Identity
@@ -125,6 +126,7 @@ def test_weights_are_repetitions(name: str) -> None:
     repeated = make_calibrator(name).fit(np.repeat(scores, times), np.repeat(correct, times)).predict(scores)
     # Smoothing and priors see 60 rows instead of 120, and so do rules for the number of bins.
     tolerance = {"temperature": 1e-4, "dirichlet": 0.1, "histogram": 0.25, "scaling_binning": 0.2, "venn_abers": 0.15}
+    tolerance["cross_venn_abers"] = 0.2
     assert weighted == pytest.approx(repeated, abs=tolerance.get(name, 0.05))
 
 
@@ -276,6 +278,30 @@ def test_venn_abers_is_wide_where_rows_are_few() -> None:
     assert widths[0] > widths[1] > widths[2] > 0.0
 
 
+def test_cross_venn_abers_by_hand() -> None:
+    # Two fifths hold a row each: (0, wrong) and (1, right). Adding a call to a cell of one row: the first has p0 = 0,
+    # p1 = ½, the second p0 = ½, p1 = 1, whatever the score. G(p1) = sqrt(½ · 1), G(1 - p0) = sqrt(1 · ½): p = ½.
+    # The interval: mean of p0 = ¼, mean of p1 = ¾.
+    calibrator = CrossVennAbers().fit([0.0, 1.0], [0, 1])
+    assert calibrator.predict([-3.0, 0.5, 3.0]) == pytest.approx([0.5] * 3)
+    low, high = calibrator.interval([0.5])
+    assert (low[0], high[0]) == pytest.approx((0.25, 0.75))
+
+
+def test_cross_venn_abers_puts_five_predictors_together() -> None:
+    scores, correct = drawn(300, seed=8)
+    calibrator = CrossVennAbers().fit(scores, correct)
+    fold = np.argsort(np.argsort(scores)) % 5
+    at = drawn(50, seed=9)[0]
+    ends = np.array([VennAbers().fit(scores[fold == k], correct[fold == k]).interval(at) for k in range(5)])
+    right, wrong = np.prod(ends[:, 1], axis=0) ** 0.2, np.prod(1.0 - ends[:, 0], axis=0) ** 0.2
+    assert calibrator.predict(at) == pytest.approx(right / (right + wrong))
+    low, high = calibrator.interval(at)
+    assert (low <= calibrator.predict(at)).all() and (calibrator.predict(at) <= high).all()
+    one_low, one_high = VennAbers().fit(scores, correct).interval(at)
+    assert (high - low).mean() > (one_high - one_low).mean()
+
+
 def test_dirichlet_keeps_what_is_calibrated_and_learns_what_is_not() -> None:
     few = Dirichlet().fit([1.0, -1.0], [1, 0])
     assert few.predict([0.0, 2.0]) == pytest.approx(sigmoid([0.0, 2.0]), abs=0.1)
@@ -304,6 +330,9 @@ def test_parametrised_temperature_softens_far_scores_only() -> None:
         ("scaling_binning", {"edges": [0.0], "values": [0.2]}),
         ("venn_abers", {"edges": [], "low": [0.6], "high": [0.5]}),
         ("venn_abers", {"edges": [], "low": [0.6], "high": [math.nan]}),
+        ("cross_venn_abers", {"edges": [], "low": [0.4], "values": [0.3], "high": [0.5]}),
+        ("cross_venn_abers", {"edges": [], "low": [0.2], "values": [0.6], "high": [0.5]}),
+        ("cross_venn_abers", {"edges": [], "low": [0.2], "high": [0.5]}),
         ("dirichlet", {"a": -1.0, "b": 1.0, "c": 0.0}),
         ("parametrised_temperature", {"knots": [1.0], "slopes": [1.0, -1.0]}),
         ("parametrised_temperature", {"knots": [-1.0], "slopes": [1.0, 1.0]}),

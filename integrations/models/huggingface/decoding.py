@@ -61,6 +61,10 @@ class Decoding:
             )
         if not 0.0 < self.top_p <= 1.0:
             raise ConfigurationError(f"top_p={self.top_p} must lie in (0, 1]")
+        if self.early_stop is not None and not callable(getattr(self.early_stop, "begin", None)):
+            raise ConfigurationError(
+                f"early_stop={self.early_stop!r} has no begin(); use probes.prefix_confidence.EarlyStop"
+            )
         if self.top_k < 0:
             raise ConfigurationError(f"top_k={self.top_k} must be 0 (off) or more")
 

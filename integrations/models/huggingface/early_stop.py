@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ....core.errors import ModelError
 from ....core.response import TopToken
+from ....core.text import said
 from .decoding import EarlyStopRule
 from .recorder import TokenStatistics
 from .row import Row
@@ -34,21 +36,30 @@ class RowWatch:
         return bool(self._hooks)
 
     def tell(self, statistics: TokenStatistics, chosen: torch.Tensor, going_on: Sequence[bool]) -> None:
-        """Tell the hooks of the rows that were going on about the token each has just taken."""
+        """Tell the hooks of the rows that were going on about the token each has just taken.
+
+        Raises:
+            ModelError: a hook raised, or gave back no verdict.
+        """
         logprobs, entropies = statistics.logprob(chosen).tolist(), statistics.entropy.tolist()
         uniform_kls = statistics.uniform_kl.tolist()
         for place, (row, hook) in enumerate(zip(self._rows, self._hooks, strict=True)):
             if not going_on[place]:
                 continue
-            verdict = hook(
-                row.pieces[-1],
-                logprobs[place],
-                top=self._top(statistics, place),
-                entropy=entropies[place],
-                uniform_kl=uniform_kls[place],
-            )
-            if verdict.stop:
-                row.stop_early(verdict.reason)
+            try:
+                verdict = hook(
+                    row.pieces[-1],
+                    logprobs[place],
+                    top=self._top(statistics, place),
+                    entropy=entropies[place],
+                    uniform_kl=uniform_kls[place],
+                )
+                stop, reason = bool(verdict.stop), str(verdict.reason)
+            except Exception as error:
+                # Without its judgement there is no telling whether the answer may go on.
+                raise ModelError(f"early_stop failed at token {len(row.ids)}: {said(error, 200)}") from error
+            if stop:
+                row.stop_early(reason or "no reason given")
 
     def _top(self, statistics: TokenStatistics, place: int) -> tuple[TopToken, ...]:
         if not self._kept_top:

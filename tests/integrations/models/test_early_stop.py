@@ -106,16 +106,30 @@ def test_what_reads_like_a_refusal_so_far_is_none() -> None:
     assert turn_kind(stopped, refusal) is TurnKind.ANSWER
 
 
-def test_a_rule_that_raises_is_a_failed_model(hugging: Any) -> None:
+@pytest.mark.parametrize("verdict", [ValueError("broken rule"), None], ids=["raises", "gives nothing back"])
+def test_a_rule_that_fails_is_a_failed_model(hugging: Any, verdict: Any) -> None:
     class Broken:
         def begin(self) -> Any:
-            def hook(*_: Any, **__: Any) -> StopVerdict:
-                raise ValueError("broken rule")
+            def hook(*_: Any, **__: Any) -> Any:
+                if verdict is not None:
+                    raise verdict
+                return None
 
             return hook
 
-    with pytest.raises(ModelError, match="broken rule"):
+    with pytest.raises(ModelError, match="early_stop failed at token 1"):
         hugging("llama").with_decoding(early_stop=Broken()).generate(CALLS[0])
+    with pytest.raises(ConfigurationError, match=r"early_stop=.* has no begin"):
+        hugging("llama").with_decoding(early_stop=0.5)
+
+
+def test_a_stop_without_a_reason_is_one_all_the_same(hugging: Any) -> None:
+    class Silent(After):
+        def begin(self) -> Any:
+            return lambda *_, **__: StopVerdict(True, "", 1)
+
+    response = hugging("llama").with_decoding(early_stop=Silent(None, 1)).generate(CALLS[0]).response
+    assert response.stopped_early and len(response.trace.ids) == 1
 
 
 def test_an_assistant_model_and_a_rule_do_not_go_together(hugging: Any, tiny_model: Any) -> None:
