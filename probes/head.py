@@ -15,7 +15,7 @@ from ..core.decision import Stage
 from ..core.errors import BadInput, ConfigurationError
 from ..core.signal import Signal, Unavailable
 from .access import Access, access_to
-from .calibration.base import Calibrator, logit, sigmoid
+from .calibration.base import Calibrator, logit
 from .ensemble_fusion import EnsembleFusion
 from .fusion import Fused, LogisticFusion
 from .hidden_state import HiddenStateProbe
@@ -210,7 +210,7 @@ class Head:
         return Confidence(
             probability=Probability(value=float(prediction.probability[0])),
             interval=Interval(low=float(prediction.low[0]), high=float(prediction.high[0]), level=LEVEL),
-            contributions=self._contributions(fused, float(prediction.probability[0]), tool),
+            contributions=self._contributions(fused, tool),
             calibrator=calibrator or self.key,
             labels=self.labels,
             fitted_at=self.fitted_at,
@@ -264,13 +264,13 @@ class Head:
             probability, low, high, fused.share, available, np.asarray((fused.observed & mine).any(axis=1))
         )
 
-    def _contributions(self, fused: Fused, probability: float, tool: str | None) -> tuple[Contribution, ...]:
+    def _contributions(self, fused: Fused, tool: str | None) -> tuple[Contribution, ...]:
         """In calibrated log-odds: they add up to logit(p) minus logit(p of the average call)."""
-        offset = 0.0 if self.pooling is None else self.pooling.offset(tool)[0]
-        probability = float(sigmoid(logit(probability) - offset))
+        own = float(self.calibrator.predict(fused.log_odds[:1, 0])[0])
+        offset = 0.0 if self.pooling is None else float(self.pooling.shifted(logit([own]), [tool])[0] - logit(own))
         moved = float(fused.log_odds[0, 0] - fused.average[0])
         base = float(self.calibrator.predict(fused.average[:1])[0])
-        slope = float(logit(probability) - logit(base)) / moved if abs(moved) > 1e-9 else 1.0
+        slope = float(logit(own) - logit(base)) / moved if abs(moved) > 1e-9 else 1.0
         parts = [
             Contribution(signal=name, log_odds=float(part * slope))
             for name, part, there in zip(self.fusion.names_, fused.contributions[0], fused.observed[0], strict=True)

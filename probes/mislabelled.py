@@ -33,7 +33,8 @@ def suspected_mislabels(probability: ArrayLike, correct: ArrayLike, *, most: int
 
     The threshold of a class is the mean probability of that class among the rows graded so. A row is suspected where
     the *other* class reaches its threshold and its own does not (the paper counts rows that reach several thresholds to
-    the likeliest class; with two classes such a row counts here to its own grade unless the other is likelier).
+    the likeliest class; with two classes such a row counts here to its own grade unless the other is likelier), and the
+    other class is the likelier one [deviation: where a confidence tells little, half of all rows reach a mean].
 
     These are rows to look at again, not rows to drop: a confident and wrong model looks just the same.
 
@@ -66,5 +67,6 @@ def suspected_mislabels(probability: ArrayLike, correct: ArrayLike, *, most: int
     looks_wrong = reaches_wrong & (~reaches_right | (p < 0.5))
     doubted = known & np.where(y, looks_wrong, looks_right)
     own = np.where(y, p, 1.0 - p)
+    doubted &= own < 0.5
     order = sorted(np.flatnonzero(doubted), key=lambda row: (own[row], row))
     return [Suspect(int(row), bool(y[row]), float(p[row]), float(own[row])) for row in order[:most]]
