@@ -49,7 +49,7 @@ def fit_effects(x: Floats, centre: float, y: Floats, w: Floats, codes: NDArray[n
         again = (modes**2 + np.diagonal(covariances, axis1=1, axis2=2)).mean(axis=0)
         # Two groups or one cannot tell a spread from chance.
         again = np.where(free & (count > 2), np.maximum(again, _LEAST_VARIANCE), _LEAST_VARIANCE)
-        if float(np.abs(again - variances).max()) < 1e-9:
+        if float(np.abs(again - variances).max()) < 1e-6:
             break
         variances = again
     modes, covariances = _modes(x, design, y, w, codes, modes, variances)
@@ -83,6 +83,6 @@ def _modes(
         gradient = np.column_stack([summed(rest * column) for column in design.T]) - modes / variances
         step = np.clip(np.einsum("gij,gj->gi", covariance(p), gradient), -1.0, 1.0)
         modes = np.clip(modes + step, [-_MOST, -_FLATTEST], _MOST)
-        if float(np.abs(step).max(initial=0.0)) < 1e-10:
+        if float(np.abs(step).max(initial=0.0)) < 1e-8:
             break
     return modes, covariance(sigmoid(x + (design * modes[codes]).sum(axis=1)))

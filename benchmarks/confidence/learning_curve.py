@@ -16,10 +16,10 @@ REPEATS = 2
 
 def learning_curve(
     scored: Scored, other: str, *, sizes: Sequence[int] = SIZES, progress: Callable[[str], None]
-) -> list[dict[str, float]]:
+) -> list[dict[str, float | None]]:
     """A row a size: mean, lowest and highest AUROC over subsets of the fitting rows, fused, best single, `other`.
 
-    A size at which too few rows are right to fit a head has NaN for it.
+    A size at which too few rows are right to fit a head has None for it.
     """
     fit, test = scored.fit, scored.test
     found = []
@@ -31,13 +31,13 @@ def learning_curve(
             part = fit.part(np.sort(rows))
             for name in drawn:
                 drawn[name].append(_auroc(name, part, scored))
-        row: dict[str, float] = {"labels": size, "subsets": repeats}
+        row: dict[str, float | None] = {"labels": size, "subsets": repeats}
         for name, values in drawn.items():
             known = [value for value in values if np.isfinite(value)]
-            row |= {name: float(np.mean(known)) if known else float("nan"), f"{name}_fitted": len(known)}
-            row |= {f"{name}_low": min(known, default=float("nan")), f"{name}_high": max(known, default=float("nan"))}
+            row |= {name: float(np.mean(known)) if known else None, f"{name}_fitted": len(known)}
+            row |= {f"{name}_low": min(known, default=None), f"{name}_high": max(known, default=None)}
         found.append(row)
-        progress(f"{test.name}: {size} labels: fused {row['fused']:.3f}, single {row['single']:.3f}")
+        progress(f"{test.name}: {size} labels: fused {row['fused']}, single {row['single']}")
     return found
 
 
