@@ -22,6 +22,7 @@ from ..core.text import said
 from ..core.turn import TurnKind
 from ..evaluation.turn_kind import turn_kind
 from ..probes.calibration.base import logit
+from .called_tool import tool_of
 from .learning.relearn import ARTEFACT_SCORE
 
 if TYPE_CHECKING:
@@ -230,14 +231,6 @@ def scores_of(head: Head, judged: Confidence | Unavailable, hidden: Hidden) -> l
     value = float(logit(judged.value)) if isinstance(judged, Confidence) else None
     missing = judged.reason if isinstance(judged, Unavailable) else ""
     return [*scores, Signal.of(ARTEFACT_SCORE, value, missing=missing)]
-
-
-def tool_of(evidence: Evidence) -> str | None:
-    """What the call or its response would run; None where that is nothing, or several different things."""
-    if evidence.call.tool_name:
-        return evidence.call.tool_name
-    proposed = {each.name for each in evidence.response.tool_calls} if evidence.response is not None else set()
-    return proposed.pop() if len(proposed) == 1 else None
 
 
 def measure(probe: Probe, evidence: Evidence) -> list[Signal]:

@@ -11,7 +11,9 @@ from ...core.protocols import Model
 from ...evaluation.graders.llm_judge import LlmJudge
 from ...evaluation.graders.registry import VersionedGrader, get_grader
 from ...probes.binding import Binding
+from ..called_tool import tool_in_text
 from ..probe_set import probes_for
+from .asking import asked_of
 from .collect import Collector, Progress, full_capture, silent
 from .grade import grade_rows
 from .rows import GradedRow, QuestionRow
@@ -109,4 +111,8 @@ def gather(
     capture = capture_of(model, binding, lens)
     collector = Collector(model, probes_for(model, capture), capture, cache_folder, batch_size=batch_size)
     collected = collector.collect(questions, passages=passages, progress=progress)
-    return collected_table(collected, grade_rows(questions, collected, grader))
+    tools = [
+        tool_in_text(each.call, row.response)
+        for each, row in zip(asked_of(questions, passages), collected, strict=True)
+    ]
+    return collected_table(collected, grade_rows(questions, collected, grader), tools)

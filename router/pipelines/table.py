@@ -66,8 +66,13 @@ class GradedTable:
         return int(self.correct.sum())
 
 
-def collected_table(rows: Sequence[CollectedRow], correct: Sequence[bool] | NDArray[np.bool_]) -> GradedTable:
+def collected_table(
+    rows: Sequence[CollectedRow], correct: Sequence[bool] | NDArray[np.bool_], tools: Sequence[str | None] = ()
+) -> GradedTable:
     """A table of what a model answered.
+
+    Args:
+        tools: what each answer calls (`called_tool.tool_in_text`).
 
     Raises:
         BadInput: another number of grades than rows, or vectors of unequal width.
@@ -86,6 +91,7 @@ def collected_table(rows: Sequence[CollectedRow], correct: Sequence[bool] | NDAr
         table,
         grades,
         [Cost(tokens_in=row.tokens_in, tokens_out=row.tokens_out, seconds=row.seconds) for row in rows],
+        tools if any(tools) else (),
     )
 
 
