@@ -71,7 +71,7 @@ def fit(
     from ...router.pipelines.grade import GIVEN, grader_key
     from ...router.pipelines.report import fit_report
     from ...router.pipelines.rows import read_rows
-    from ...router.pipelines.suspects import write_suspects
+    from ...router.pipelines.suspects import suspects_of, write_suspects
 
     check_target(out, overwrite)
     check_fusion(fusion, calibrator)
@@ -98,9 +98,13 @@ def fit(
     )
     artefact.save(out, overwrite=overwrite)
     _show(fit_report(artefact, graded, seed=seed), artefact.notes)
+    found = suspects_of(artefact, graded)
+    listed = "--suspects FILE lists them"
     if suspects is not None:
-        found = write_suspects(suspects, artefact, graded)
-        Console().print(_text(f"{found} of {len(graded)} grades look wrong; listed in {suspects}"), soft_wrap=True)
+        write_suspects(suspects, found, graded)
+        listed = f"listed in {suspects}"
+    if found or suspects is not None:
+        Console().print(_text(f"{len(found)} of {len(graded)} grades look wrong; {listed}"), soft_wrap=True)
     Console().print(_text(f"artefact {artefact.id[:16]} for task {task!r} in {out}"), soft_wrap=True)
 
 

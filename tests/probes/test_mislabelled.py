@@ -18,9 +18,25 @@ def test_by_hand() -> None:
         (5, False, pytest.approx(0.05)),
         (2, True, pytest.approx(0.1)),
     ]
+    assert [each.threshold for each in found] == pytest.approx([0.6, 1.55 / 3])
     assert [each.row for each in suspected_mislabels([0.9, 0.8, 0.1, 0.2, 0.3, 0.95], [1, 1, 1, 0, 0, 0], most=1)] == [
         5
     ]
+
+
+def test_a_group_with_enough_rows_has_thresholds_of_its_own() -> None:
+    # A hard tool: right rows at .6 and wrong ones at .4; an easy one at .95 and .05. One wrong row of each at .7:
+    # of the hard one it reaches the mean of its right rows (.6), but not that of all, (25 · .6 + 25 · .95) / 50 = .775.
+    p = [0.6] * 25 + [0.4] * 25 + [0.95] * 25 + [0.05] * 25 + [0.7, 0.7]
+    y = ([1] * 25 + [0] * 25) * 2 + [0, 0]
+    groups = ["hard"] * 50 + ["easy"] * 50 + ["hard", "easy"]
+    assert [(each.row, each.threshold) for each in suspected_mislabels(p, y, groups)] == [(100, pytest.approx(0.6))]
+    assert suspected_mislabels(p, y) == suspected_mislabels(p, y, [None] * 102) == []
+    # Too few rows of a class: the thresholds of all.
+    few = ["hard"] * 19 + [None] * 6 + groups[25:]
+    assert suspected_mislabels(p, y, few) == []
+    with pytest.raises(BadInput, match="102 rows came with 1 groups"):
+        suspected_mislabels(p, y, ["hard"])
 
 
 def test_flipped_grades_are_found() -> None:

@@ -46,10 +46,16 @@ def test_grades_that_look_wrong_are_listed(demur: Run, write: Any, tmp_path: Pat
     )
     assert ran.code == 0, ran.err
     listed = [json.loads(line) for line in (tmp_path / "suspects.jsonl").read_text().splitlines()]
-    assert f"{len(listed)} of 400 grades look wrong" in ran.out
+    assert f"{len(listed)} of 400 grades look wrong; listed in" in ran.out
     assert sum(row["id"] in {each["id"] for each in surest} for row in listed) >= 5
     assert [row["self_confidence"] for row in listed] == sorted(row["self_confidence"] for row in listed)
-    assert {"id", "question", "response", "correct", "probability", "self_confidence"} == set(listed[0])
+    assert {"id", "question", "response", "correct", "probability", "self_confidence", "threshold"} == set(listed[0])
+
+
+def test_grades_that_look_wrong_are_counted_unasked(demur: Run, write: Any, tmp_path: Path) -> None:  # noqa: F811
+    ran = demur("fit", "--data", write("fit.jsonl", graded_rows(120)), "--out", tmp_path / "a")
+    assert ran.code == 0, ran.err
+    assert "of 120 grades look wrong; --suspects FILE lists them" in ran.out
 
 
 def test_rows_tell_what_they_call(demur: Run, write: Any, tmp_path: Path) -> None:  # noqa: F811
