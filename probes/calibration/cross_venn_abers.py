@@ -24,8 +24,8 @@ class CrossVennAbers(Calibrator):
     as each fifth knows less.
 
     Deviations from the paper: there, each fifth is scored by a model fitted on the other four; here scores come in
-    fitted out of fold already (`fit_head`). Fifths take turns along the distinct scores, so that rows with one score
-    stay together and nothing is drawn.
+    fitted out of fold already (`fit_head`). Fifths are dealt out along scores and, within a score, grades: each holds
+    about the same share of both, whatever the order of the rows, and nothing is drawn.
     """
 
     name: ClassVar[str] = "cross_venn_abers"
@@ -41,7 +41,8 @@ class CrossVennAbers(Calibrator):
         x, y, w = checked_rows(scores, correct, weights)
         present = w > 0.0
         x, y, w = x[present], y[present], w[present]
-        fold = np.unique(x, return_inverse=True)[1] % _FOLDS
+        fold = np.empty(x.size, dtype=np.int64)
+        fold[np.lexsort((w, y, x))] = np.arange(x.size) % _FOLDS
         parts = [VennAbers(_CELLS).fit(x[fold == k], y[fold == k], w[fold == k]) for k in np.unique(fold)]
         self.edges_ = np.unique(np.concatenate([part.edges_ for part in parts]))
         # One score from each step of the curves: they lie still between edges, and a score at an edge is above it.

@@ -302,6 +302,17 @@ def test_cross_venn_abers_puts_five_predictors_together() -> None:
     assert (high - low).mean() > (one_high - one_low).mean()
 
 
+def test_cross_venn_abers_deals_out_rows_of_one_score() -> None:
+    # Half of the rows have the same score: every fifth must know of them, and of as many that were wrong.
+    draw = np.random.default_rng(10)
+    scores = np.concatenate([draw.normal(size=200), np.full(200, 4.0)])
+    correct = np.concatenate([draw.random(200) < 0.3, np.arange(200) % 10 > 0]).astype(float)
+    order = draw.permutation(400)
+    calibrator = CrossVennAbers().fit(scores[order], correct[order])
+    assert calibrator.predict([4.0])[0] == pytest.approx(0.9, abs=0.02)
+    assert calibrator.to_dict() == CrossVennAbers().fit(scores, correct).to_dict()
+
+
 def test_dirichlet_keeps_what_is_calibrated_and_learns_what_is_not() -> None:
     few = Dirichlet().fit([1.0, -1.0], [1, 0])
     assert few.predict([0.0, 2.0]) == pytest.approx(sigmoid([0.0, 2.0]), abs=0.1)
