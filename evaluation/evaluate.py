@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..core.errors import BadInput
 from .estimate import Estimate
+from .evaluate_related import along_conversations, within_questions
 from .inputs import Floats, check_groups, check_scored
 from .metrics.bootstrap import Measured, estimates
 from .metrics.brier import base_rate_statistic, brier_statistic, check_base_rate
@@ -25,12 +27,16 @@ def evaluate(
     seed: int = 0,
     *,
     base_rate: float | None = None,
+    questions: ArrayLike | None = None,
+    conversations: ArrayLike | None = None,
+    turns: ArrayLike | None = None,
     resamples: int = 1000,
     null_draws: int = NULL_DRAWS,
 ) -> dict[str, Estimate]:
     """Every metric of probabilities against labels, by name, with 95 % intervals.
 
-    Names: accuracy, those of `METRICS`, and brier_base_rate and brier_minus_base_rate.
+    Names: accuracy, those of `METRICS`, and brier_base_rate and brier_minus_base_rate; with questions
+    within_question_discrimination and within_question_ties; with conversations and turns info_ece and turn_trend.
 
     Proportions have Beta(1, 1) intervals (those of selective accuracy hold the threshold fixed; their n is the number
     of answered rows), calibration errors centred bootstrap intervals (smECE's begins at 0
@@ -43,18 +49,23 @@ def evaluate(
         groups: rows that belong together (one conversation, near-duplicates), shape (n,); drawn together.
         seed: of every draw.
         base_rate: constant forecast fitted elsewhere; None: the share of right rows here.
+        questions: which question each row answers, shape (n,); worth giving where one has several answers.
+        conversations, turns: which conversation each row belongs to and its place in it, from 1; shape (n,).
         null_draws: how often labels are redrawn for `smece_excess`.
 
     Returns:
         Estimates; where a metric is not defined on these rows (AUROC of one class) value None and a reason.
 
     Raises:
-        BadInput: not probabilities, not labels, lengths differ, groups do not fit, or no rows.
+        BadInput: not probabilities, not labels, lengths differ, groups do not fit, no rows, or one of conversations
+            and turns without the other.
         ConfigurationError: fewer than 100 resamples or redraws.
     """
     numbers, labels = check_scored(confidence, correct, probabilities=True)
     n = labels.size
     codes = check_groups(groups, n)
+    if (conversations is None) != (turns is None):
+        raise BadInput("conversations and turns belong together; give both or neither")
     smece, width = smece_and_width(numbers, labels)
     expected = smece_if_calibrated(numbers, draws=null_draws, seed=seed)
 
@@ -76,7 +87,15 @@ def evaluate(
         answered = answered_at_coverage(numbers, coverage)
         name = coverage_name(coverage)
         found[name] = proportion(name, labels[answered], groups=codes[answered])
-    return {name: found[name] for name in _ORDER}
+    every = {name: found[name] for name in _ORDER}
+    related: list[Estimate] = []
+    if questions is not None:
+        related += within_questions(numbers, labels, questions, groups=groups, seed=seed, resamples=resamples)
+    if conversations is not None and turns is not None:
+        related += along_conversations(
+            numbers, labels, conversations, turns, groups=groups, seed=seed, resamples=resamples
+        )
+    return every | {each.name: each for each in related}
 
 
 # Not from the registry: their estimates are made here.

@@ -15,6 +15,9 @@ from .means import mean_statistic
 THRESHOLDS = tuple(step / 1000 for step in range(1, 1000))
 """τ of the area under the curve: .001 … .999."""
 
+# A threshold worked out from what outcomes are worth is off by rounding; a confidence that is at it is not above it.
+_ROUNDING = 1e-12
+
 
 def utility(confidence: ArrayLike, correct: ArrayLike, worth: Utility) -> float:
     """Mean realised worth of answering iff the confidence is above the utility's threshold.
@@ -57,7 +60,7 @@ def worths(confidence: Floats, labels: Floats, utilities: Sequence[Utility]) -> 
     """Realised worth of every row, averaged over the utilities, shape (n,)."""
     ordered = sorted(utilities, key=lambda each: each.threshold)
     # Answered under the first k utilities (thresholds below the confidence), withheld under the rest.
-    answered = np.searchsorted([each.threshold for each in ordered], confidence, side="left")
+    answered = np.searchsorted([each.threshold + _ROUNDING for each in ordered], confidence, side="left")
     worth = np.zeros_like(confidence)
     for right in (True, False):
         earned = _running_sum([each.realised(True, right) for each in ordered])

@@ -57,15 +57,7 @@ def within_question_statistic(scores: Floats, labels: Floats, questions: NDArray
         questions: codes 0 … Q−1, shape (n,).
     """
     won, lost, _ = _pairs(scores, labels, questions)
-    of_questions = cluster_weights(questions, "question")
-
-    def statistic(weights: Floats) -> Floats:
-        # A question drawn twice is two questions; its answers are not paired across the copies.
-        drawn = of_questions(weights)
-        decided = drawn @ (won + lost)
-        return np.divide(drawn @ won, decided, out=np.full(len(weights), np.nan), where=decided > 0)
-
-    return statistic
+    return _share(won, won + lost, questions)
 
 
 def within_question_metric(questions: ArrayLike) -> Metric:
@@ -82,6 +74,37 @@ def within_question_metric(questions: ArrayLike) -> Metric:
         better="higher",
         undefined="no question has a right and a wrong answer of different confidence",
     )
+
+
+def within_question_ties_metric(questions: ArrayLike) -> Metric:
+    """Share of pairs of equal confidence, to be read with `within_question_metric`; questions are groups here, too."""
+    given = np.asarray(questions)
+
+    def build(scores: Floats, labels: Floats) -> Statistic:
+        codes = check_groups(given, labels.size)
+        pairs = _pairs(scores, labels, codes)
+        return _share(pairs[2], pairs.sum(axis=0), codes)
+
+    return Metric(
+        "within_question_ties",
+        build,
+        probabilities=False,
+        better="lower",
+        undefined="no question has a right and a wrong answer",
+    )
+
+
+def _share(part: Floats, whole: Floats, questions: NDArray[np.intp]) -> Statistic:
+    """Share of pairs in resamples of whole questions."""
+    of_questions = cluster_weights(questions, "question")
+
+    def statistic(weights: Floats) -> Floats:
+        # A question drawn twice is two questions; its answers are not paired across the copies.
+        drawn = of_questions(weights)
+        pairs = drawn @ whole
+        return np.divide(drawn @ part, pairs, out=np.full(len(weights), np.nan), where=pairs > 0)
+
+    return statistic
 
 
 def _pairs(scores: Floats, labels: Floats, questions: NDArray[np.intp]) -> Floats:

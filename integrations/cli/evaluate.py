@@ -142,17 +142,22 @@ def _bound_refusal(version: str) -> str | None:
 
 def _show(metrics: dict[str, dict[str, Any]], overlapping: int) -> None:
     """The figures in groups, each with its interval."""
+    from ...evaluation.metrics.bas import CLIP
     from ...router.reports.metric_groups import grouped
 
     console = Console()
-    table = Table(title="95 % intervals")
-    for name in ("metric", "value", "low", "high", "n"):
+    table = Table(title="95 % intervals; the arrow points to better", caption=f"bas: ε = {CLIP:g}")
+    for name in ("metric", "", "value", "low", "high", "n"):
         table.add_column(name, justify="left" if name == "metric" else "right")
     for group in grouped(metrics):
         table.add_section()
         table.add_row(Text(group.title, style="bold"))
         for figure in group.figures:
-            cells = (f"  {figure.name}", *(_number(figure.row[key]) for key in ("value", "low", "high", "n")))
+            cells = (
+                f"  {figure.name}",
+                figure.better,
+                *(_number(figure.row[key]) for key in ("value", "low", "high", "n")),
+            )
             table.add_row(*(Text(printable(cell, 200)) for cell in cells))
     console.print(table)
     if overlapping:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...core.decision import Stage
 from ...core.errors import ArtefactMismatch, Refused
 from ...core.signal import Unavailable
 from ...core.text import printable
+from ...evaluation.estimate import Estimate
 from ...evaluation.evaluate import evaluate
+from ...evaluation.evaluate_related import along_conversations, within_questions
+from ...evaluation.inputs import Floats
 from ...evaluation.metrics.proportion import proportion
 from ...probes.artefact import Artefact
 from ...probes.head import Head
@@ -58,7 +62,8 @@ def evaluate_artefact(artefact: Artefact, rows: GradedTable, *, seed: int = 0, o
     """Score every row with the heads of the first draft, as the router does (`Artefact.heads_for`), and measure.
 
     A row with too few signals gets no probability and counts in no metric but `unavailable` and `accuracy_all_rows`.
-    The base rate in `brier_base_rate` is that of the fitted rows, not of these.
+    The base rate in `brier_base_rate` is that of the fitted rows, not of these. Where a question was answered more than
+    once, or rows name their conversation, the figures within these are there, too.
 
     Args:
         overlapping: how many of the rows were fitted on, to be written beside the figures.
@@ -81,7 +86,11 @@ def evaluate_artefact(artefact: Artefact, rows: GradedTable, *, seed: int = 0, o
         seed=seed,
         base_rate=head.right / head.labels,
     )
-    every = [*metrics.values(), *against_baseline(said.probability, rows, rows.groups, seed=seed)]
+    every = [
+        *metrics.values(),
+        *_of_related_rows(said.probability, there, rows, seed=seed),
+        *against_baseline(said.probability, rows, rows.groups, seed=seed),
+    ]
     every.append(proportion("accuracy_all_rows", rows.correct, groups=rows.groups))
     found: dict[str, Row] = {item.name: item.as_row() for item in every}
     found["unavailable"] = _count(int((~there).sum()), len(rows))
@@ -101,6 +110,35 @@ def evaluate_artefact(artefact: Artefact, rows: GradedTable, *, seed: int = 0, o
         for row in range(len(rows))
     )
     return Evaluation(scores, found)
+
+
+def _of_related_rows(
+    probability: Floats, there: NDArray[np.bool_], rows: GradedTable, *, seed: int
+) -> Iterator[Estimate]:
+    """What can be said of answers to one question and of turns of one conversation; nothing where there are none."""
+    places = np.flatnonzero(there)
+    confidence, correct, groups = probability[there], rows.correct[there], rows.groups[there]
+    if rows.questions:
+        # The same text, not near-duplicates: those may have other answers.
+        codes = _codes(rows.questions[place] for place in places)
+        if codes.max() + 1 < codes.size:
+            yield from within_questions(confidence, correct, codes, groups=groups, seed=seed)
+    placed = [k for k, place in enumerate(places) if rows.conversations and rows.conversations[place] is not None]
+    if placed:
+        yield from along_conversations(
+            confidence[placed],
+            correct[placed],
+            _codes(rows.conversations[places[k]] for k in placed),
+            [rows.turns[places[k]] for k in placed],
+            groups=groups[placed],
+            seed=seed,
+        )
+
+
+def _codes(values: Iterable[str | None]) -> NDArray[np.intp]:
+    every = list(values)
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(every))}
+    return np.array([numbers[value] for value in every], dtype=np.intp)
 
 
 def _count(value: int, rows: int) -> Row:

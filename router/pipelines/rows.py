@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ...core.errors import BadInput
 from ...core.files import read_named
@@ -38,6 +38,8 @@ class GradedRow(Record):
 
     Attributes:
         tool: what the response calls; a tool with few rows leans on the others.
+        conversation, turn: which conversation the response belongs to, and its place in it, counted from 1; both or
+            neither. Rows of one conversation stay together.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", ser_json_inf_nan="null", protected_namespaces=())
@@ -49,11 +51,19 @@ class GradedRow(Record):
     logprobs: tuple[float | None, ...] | None = None
     signals: dict[str, float | None] = Field(default_factory=dict)
     tool: str | None = Field(default=None, max_length=200)
+    conversation: str | None = Field(default=None, min_length=1, max_length=1000)
+    turn: int | None = Field(default=None, ge=1, le=1_000_000, strict=True)
 
-    @field_validator("id", mode="before")
+    @field_validator("id", "conversation", mode="before")
     @classmethod
     def _id_as_text(cls, value: Any) -> Any:
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _placed(self) -> GradedRow:
+        if (self.conversation is None) != (self.turn is None):
+            raise ValueError("conversation and turn belong together: give both or neither")
+        return self
 
 
 Rows = Sequence[QuestionRow] | Sequence[GradedRow]
@@ -124,5 +134,5 @@ def _parse(path: Path, number: int, line: str) -> QuestionRow | GradedRow:
         where = ".".join(str(part) for part in first["loc"]) or "row"
         raise BadInput(
             f"{path}:{number}: {where}: {first['msg']}. Rows are {{id, question, answers}} or "
-            "{id, prompt, response, correct, logprobs?, signals?}"
+            "{id, prompt, response, correct, logprobs?, signals?, tool?, conversation?, turn?}"
         ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from ...core.errors import BadInput
 from ...core.evidence import Evidence
 from ...core.response import Cost, Response, TokenTrace
 from ...core.signal import Signal
+from ...evaluation.joined_groups import joined_groups
 from ...evaluation.near_duplicates import question_groups
 from ...probes.signal_table import SignalTable
 from ...probes.token_statistics import TokenStatistics
@@ -40,10 +41,12 @@ class GradedTable:
         responses: the graded texts.
         table: signals and vectors.
         correct: (n,) right or wrong.
-        groups: (n,) the same question, or near-duplicates, share a number.
+        groups: (n,) the same question, near-duplicates, or turns of one conversation share a number.
         data: SHA-256 of ids, questions, responses and grades.
         questions: what was asked, for people; empty where the table does not say.
         tools: what each response calls; empty where none does.
+        conversations, turns: which conversation each response belongs to (None: to none that is known), and its place
+            in it, from 1; empty where no row says.
         costs: of each response with everything that was read off the model meanwhile; empty where it is not known.
     """
 
@@ -56,6 +59,8 @@ class GradedTable:
     questions: tuple[str, ...] = ()
     costs: tuple[Cost, ...] = ()
     tools: tuple[str | None, ...] = ()
+    conversations: tuple[str | None, ...] = ()
+    turns: tuple[int | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -107,13 +112,26 @@ def graded_table(rows: Sequence[GradedRow]) -> GradedTable:
     if not any(row.logprobs for row in rows):
         # Columns that nobody could fill would only be noted as dropped, one by one.
         signals = [[signal for signal in row if not signal.name.startswith("token.")] for row in signals]
-    return _graded(
+    found = _graded(
         [row.id for row in rows],
         [row.prompt for row in rows],
         [row.response for row in rows],
         SignalTable.from_signals(signals),
         np.array([row.correct for row in rows], dtype=np.bool_),
         tools=[row.tool for row in rows] if any(row.tool for row in rows) else (),
+    )
+    return _with_conversations(found, rows) if any(row.conversation for row in rows) else found
+
+
+def _with_conversations(table: GradedTable, rows: Sequence[GradedRow]) -> GradedTable:
+    # A row of no conversation is one of its own, by a number that no text equals.
+    apart = [(0, row.conversation) if row.conversation else (1, str(place)) for place, row in enumerate(rows)]
+    places = {each: number for number, each in enumerate(dict.fromkeys(apart))}
+    return replace(
+        table,
+        groups=joined_groups(table.groups, [places[each] for each in apart]).astype(np.int64),
+        conversations=tuple(row.conversation for row in rows),
+        turns=tuple(row.turn for row in rows),
     )
 
 

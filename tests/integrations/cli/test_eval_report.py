@@ -79,6 +79,8 @@ def test_figures_are_grouped_and_the_report_is_named(
     lines = ran.out.splitlines()
     for name in metrics:
         assert sum(f" {name} " in line for line in lines) == 1, name
+    assert all(len(line) <= 79 for line in lines[:-1]), "the table fits a terminal of 80 columns"
+    assert "bas: ε = 0.0001" in ran.out and any(" auroc " in line and "↑" in line for line in lines)
     order = [ran.out.index(title) for title in ("Rows", "Ranking:", "Calibration:", "Answering only the surest")]
     assert order == sorted(order)
     assert str(tmp_path / "out" / "report.html") in lines[-1]

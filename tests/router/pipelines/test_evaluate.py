@@ -15,6 +15,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from demur.core.errors import ArtefactMismatch, BadInput, Refused, StoreError
+from demur.evaluation.metrics.info_ece import info_ece, normalised_positions
+from demur.evaluation.metrics.turn_trend import turn_trend
+from demur.evaluation.metrics.within_question import within_question
 from demur.probes.artefact import Artefact
 from demur.router.pipelines.evaluate import check_overlap, evaluate_artefact
 from demur.router.pipelines.fit import fit_artefact
@@ -82,6 +85,36 @@ def test_without_log_probabilities_the_baseline_is_undefined(graded: Graded) -> 
     assert metrics["mean_logprob_auroc"]["value"] is None
     assert "token.mean_logprob" in metrics["mean_logprob_auroc"]["reason"]
     assert metrics["auroc"]["value"] is not None
+
+
+def test_answers_to_one_question_and_turns_of_one_conversation_are_measured_within_them(
+    artefact: Artefact, graded: Graded
+) -> None:
+    rows = graded(120, start=1000)
+    # Every question is answered twice; conversations of three questions; the last 20 rows belong to none.
+    related = [
+        row.model_copy(
+            update={"prompt": rows[place // 2].prompt}
+            | ({"conversation": f"c{place // 6}", "turn": place % 6 // 2 + 1} if place < 100 else {})
+        )
+        for place, row in enumerate(rows)
+    ]
+    table = graded_table(related)
+    assert np.unique(table.groups[:96]).size == 16, "conversations are whole groups"
+    found = evaluate_artefact(artefact, table)
+    probability = np.array([score["probability"] for score in found.scores])
+    correct = np.array([score["correct"] for score in found.scores], dtype=float)
+    within = within_question(probability, correct, np.arange(120) // 2)
+    assert found.metrics["within_question_discrimination"]["value"] == pytest.approx(within.discrimination)
+    assert found.metrics["within_question_discrimination"]["n"] == 120
+    turns = np.array([row.turn for row in related[:100]])
+    conversations = np.array([row.conversation for row in related[:100]])
+    assert found.metrics["turn_trend"]["value"] == pytest.approx(turn_trend(probability[:100], turns, conversations))
+    expected = info_ece(probability[:100], correct[:100], normalised_positions(turns, conversations))
+    assert found.metrics["info_ece"]["value"] == pytest.approx(expected)
+    assert found.metrics["info_ece"]["n"] == 100
+    alone = evaluate_artefact(artefact, graded_table(rows)).metrics
+    assert not {"info_ece", "turn_trend", "within_question_discrimination"} & set(alone)
 
 
 def test_one_class_has_no_auroc_and_says_so(artefact: Artefact, graded: Graded) -> None:

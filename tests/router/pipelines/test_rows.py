@@ -69,6 +69,23 @@ def test_a_grade_is_right_or_wrong(write_jsonl: Write, correct: Any) -> None:
         read_rows(write_jsonl([{**GRADED, "correct": correct}]))
 
 
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ({"conversation": "c"}, "both or neither"),
+        ({"turn": 1}, "both or neither"),
+        ({"conversation": "c", "turn": 0}, "turn: "),
+        ({"conversation": "c", "turn": 1.5}, "turn: "),
+        ({"conversation": "", "turn": 1}, "conversation: "),
+    ],
+)
+def test_a_place_in_a_conversation_is_whole(write_jsonl: Write, place: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        read_rows(write_jsonl([{**GRADED, **place}]))
+    (row,) = read_rows(write_jsonl([{**GRADED, "conversation": 7, "turn": 2}]))
+    assert isinstance(row, GradedRow) and (row.conversation, row.turn) == ("7", 2)
+
+
 def test_files_that_hold_nothing_usable(write_jsonl: Write, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="holds no rows"):
         read_rows(write_jsonl(["", "  "]))

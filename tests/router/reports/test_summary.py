@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.evaluation.evaluate import evaluate
+from demur.evaluation.metrics.registry import METRICS
 from demur.router.reports.judged import Judged
 from demur.router.reports.metric_groups import OTHER, grouped
 from demur.router.reports.summary import answered_above, summary
@@ -167,3 +168,19 @@ def test_every_figure_is_shown_once_and_unknown_ones_under_other() -> None:
 def test_everything_that_is_measured_has_a_place(world: World) -> None:
     groups = grouped(world().found.metrics)
     assert sum(len(group.figures) for group in groups) == len(world().found.metrics)
+
+
+def test_every_metric_is_explained_and_its_arrow_points_where_the_metric_says() -> None:
+    row = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 9}
+    related = {"within_question_discrimination": "↑", "within_question_ties": "↓", "turn_trend": "↑", "info_ece": "↓"}
+    shown = {
+        figure.name: figure
+        for group in grouped(dict.fromkeys([*METRICS, *related], row))
+        for figure in group.figures
+        if group.title != OTHER
+    }
+    arrows = {name: {"higher": "↑", "lower": "↓", "neither": ""}[metric.better] for name, metric in METRICS.items()}
+    assert {name: figure.better for name, figure in shown.items()} == arrows | related
+    assert [name for name, figure in shown.items() if not figure.meaning or "{" in figure.label] == []
+    assert len({figure.label for figure in shown.values()}) == len(shown)
+    assert "ε = 0.0001" in shown["bas_uniform"].meaning and "8.2" in shown["bas_uniform"].meaning
